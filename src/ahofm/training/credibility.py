@@ -17,6 +17,7 @@ from ahofm.training.validation import mean_and_error
 from ahofm.tuning.classes import AGAINST_COPIES
 from ahofm.tuning.copies import (
     LIKELY_NEAR_GAIN,
+    LIKELY_NEAR_GAIN_OF_CLASSES,
     LIKELY_REPEATED_GAIN,
     MOST_NEAR_ROWS,
     NEAR_HALVINGS,
@@ -141,7 +142,8 @@ class Validation:
             part *= part  # those of half the width
         _, width, (kappa, eta, with_near, _) = min(tried, key=lambda one: one[0])
         gain, error = mean_and_error(losses - with_near, self.weight, self.at)
-        if not gain > LIKELY_NEAR_GAIN * error:
+        likely = LIKELY_NEAR_GAIN_OF_CLASSES if isinstance(self.family, Bernoulli) else LIKELY_NEAR_GAIN
+        if not gain > likely * error:
             return None
         return Effects(kappa, eta, with_near, NearRows(codes, rows.counts, rows.sums, width))
 

@@ -13,7 +13,13 @@ REPEATED_KAPPAS = (0.01, 1_000.0, 60)
 LIKELY_REPEATED_GAIN = 1.0
 """Standard errors, over distinct rows, by which effects of repeated rows must decrease the loss of validation rows."""
 
-NEAR_WIDEST, NEAR_HALVINGS, MOST_NEAR_ROWS, LIKELY_NEAR_GAIN = 0.04, 4, 2_000, 1.0
-"""Largest distance at which a training row counts as 1/e of a copy that is tried, how often it is halved, most distinct
-rows for that, and the standard errors by which near rows must decrease the loss of validation rows further than copies
-alone."""
+NEAR_WIDEST, NEAR_HALVINGS, MOST_NEAR_ROWS = 0.04, 4, 3_000
+"""Largest distance at which a training row counts as 1/e of a copy that is tried, how often it is halved, and most
+distinct rows for that, with which it takes a twentieth of the time of a fit. Measured: 2,880 distinct rows of wine gain
+.8 %."""
+
+LIKELY_NEAR_GAIN, LIKELY_NEAR_GAIN_OF_CLASSES = 2.0, 1.0
+"""Standard errors by which near rows must decrease the loss of validation rows further than copies alone: of numbers,
+and of two classes. Measured on splits 405 to 415, 165 set-splits of the fifteen sets of two classes that have copies:
+log-loss with 2, 1.5, 1 and .5 -.0017, -.0023, -.0033 and -.0034, all +- .0008; with 1 better in 83 and worse in 25. Of
+57 set-splits of numbers with copies: with 2 better in 22 and worse in 1, with 1 better in 28 and worse in 16."""
