@@ -183,12 +183,12 @@ def level_counts(family: Ordinal, group: NDArray[np.intp], weight: Floats, y: Fl
 
 def losses_of_levels(family: Ordinal, eta: Floats, y: Floats, counts: Floats, kappas: Floats) -> list[Floats]:
     """Losses (m,) for each kappa of rows whose other copies are ``counts`` (m, levels) less the row itself."""
-    own = np.arange(len(y)), y.astype(np.intp) - family.low
+    observed = np.arange(len(y)), y.astype(np.intp) - family.low
     others = counts.copy()
-    others[own] -= 1.0
-    probability, floor = family.probabilities(eta[:, np.newaxis])[own], np.finfo(float).tiny
+    others[observed] -= 1.0
+    probability, floor = family.probabilities(eta[:, np.newaxis])[observed], np.finfo(float).tiny
     total = others.sum(axis=1)
-    return [-np.log(np.maximum(credibility_mean(total, others[own], kappa, probability), floor)) for kappa in kappas]
+    return [-np.log(np.maximum(credibility_mean(total, others[observed], kappa, probability), floor)) for kappa in kappas]
 
 
 def credibility_mean(counts: Floats, sums: Floats, kappa: float, mean: Floats) -> Floats:
