@@ -299,8 +299,12 @@ NON_DISPERSED_VALIDATION_ROWS = 100_000
 """Most validation rows of families without dispersion, whose targets contain less information: 20,000 rows have too few
 rare events to compare models with and without pairs (claims)."""
 
-LINE_ROWS = 1_000
-"""Rows of censored times below which a further candidate has lines as main effects."""
+LINE_ROWS = 500
+"""Rows of censored times below which a further candidate has lines as main effects, and curves and interactions have to
+beat lines alone by ``SUPPORTED_GAIN``. Measured with 134 simulated rows (12 replications, Weibull times): root mean
+square errors of survival probabilities .114, .113 and .125 without it, .097, .083 and .121 with it, where the truth is
+linear (two times) and where it has a curve; maximum likelihood of a linear model .092, .090, .121. With 548 rows of
+gbsg2, whose effects are curved, concordance .696 without it and .692 with it (splits 200)."""
 
 LEAST_WEIGHT = 0.05
 """Smaller stacking weights are left out: an ensemble member costs rank. Also the weight of main effects where there are

@@ -140,12 +140,17 @@ class Candidate:
 
 @dataclass(frozen=True)
 class LineCandidate(Candidate):
-    """One whose main effects of automatic columns are lines."""
+    """One whose main effects of automatic columns are lines, without interactions."""
 
     @property
     def name(self) -> str:
         """Name in summaries."""
-        return f"{self.factor_prior} (main effects lines)"
+        return "lines"
+
+    def ranks(self, ranks: Mapping[int, int]) -> dict[int, int]:
+        """None."""
+        del ranks
+        return {}
 
     def priors(
         self,

@@ -232,8 +232,9 @@ class _Race:
         all_fits = [staged for of_split in zip(*self._staged_fits, strict=True) for staged in of_split]
         if all(staged.released for staged in all_fits):
             return [staged.fits for staged in all_fits]
-        others = [number for number, by_split in enumerate(self._staged_fits) if PRODUCT not in by_split[0].ranks]
-        products = [number for number in range(len(self._staged_fits)) if number not in others]
+        ranks = [by_split[0].ranks for by_split in self._staged_fits]
+        products = [number for number, own in enumerate(ranks) if PRODUCT in own]
+        others = [number for number, own in enumerate(ranks) if own and number not in products]
         if others:
             count = member_count(self._problem.settings, self._problem.data.n_rows)
             survivors = {others[k] for k in self._scores(others).survivors(count)}
