@@ -41,6 +41,9 @@ WIDEST_OFFSET = 600.0
 MOST_TOTAL_WEIGHT = 2.0**53
 """Largest sum of weights: double precision represents integers exactly up to here."""
 
+WARM_START_ROWS = 2_000
+"""Least effective number of rows for which interactions of ensemble members start from fits to parts of the rows."""
+
 FULL_SEARCH_ROWS = 20_000
 """Most rows of which cross-validation uses all; up to here, three ensemble members are fitted. Measured: six members
 gain less than .5 %, at twice the time."""
@@ -152,6 +155,9 @@ Measured: 16 for 8 gain 12 % with 10,000 rows, 40 no more; until smoothing param
 WARM_SWEEPS = 5
 """First sweeps of a stage, with the partners' variances set to 0 and smoothing parameters fixed. Measured: none or 2
 cost 3 to 8 %."""
+
+WARM_STARTED_INNER_SWEEPS, WARM_STARTED_LAST_SWEEPS, FEWEST_WARM_STARTED_SWEEPS = 8, 15, 3
+"""Most sweeps of stages that start from the posterior of a fit to a part of the rows, and the least."""
 
 FEWEST_SWEEPS = 12
 """Least number of sweeps of a stage."""

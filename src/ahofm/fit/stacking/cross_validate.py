@@ -19,7 +19,7 @@ from ahofm.backends import Response
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.families.survival import FailureTime
-from ahofm.fit.solvers.variational.posterior import Fit
+from ahofm.fit.solvers.variational.posterior import Fit, WarmStart
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.candidates import Candidate, random_stream
 from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings
@@ -43,6 +43,8 @@ from ahofm.tuning import (
 )
 from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RACE_STANDARD_ERRORS, PRODUCT_RANK
 
+WARM = True
+
 
 @dataclass
 class CrossValidation:
@@ -61,6 +63,8 @@ class CrossValidation:
         Whether cross-validation was left out for lack of time.
     n_fitted : float
         Mean number of rows of such a part.
+    warm_starts : list of lists of dicts
+        What fits to all rows may start from, by candidate, part and order.
     """
 
     problem: TrainingProblem
@@ -68,6 +72,12 @@ class CrossValidation:
     fits: list[list[Fit]] = field(default_factory=list)
     skipped: bool = False
     n_fitted: float = 0.0
+    warm_starts: list[list[dict[int, WarmStart]]] = field(default_factory=list)
+
+    def warm_start(self, candidate: int, copy: int) -> dict[int, WarmStart]:
+        """What an ensemble member starts from, by its number among those of its candidate; nothing beyond the parts."""
+        by_part = self.warm_starts[candidate] if self.warm_starts else []
+        return by_part[copy] if copy < len(by_part) else {}
 
 
 def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], runner: StagedRunner) -> CrossValidation:
@@ -118,6 +128,7 @@ def _cross_validate(
             race.run(staged_fits)
     if runner.reason is None:
         found.fits = race.finish()[: len(unweighted)]
+        found.warm_starts = race.warm_starts
     if runner.reason is None:
         found.problem, found.n_fitted = precise or problem, float(np.mean([part.n_fitted for part in parts]))
         dispersions = race.dispersions(problem, found.problem, len(unweighted))
@@ -139,8 +150,11 @@ def _staged_fits(
         if response.n_rows > FULL_SEARCH_ROWS:
             part_problem = part_problem.weighted(sample_weight(part_problem.response, response))
         numbered = [(candidates[number], random_stream(candidates, number)) for number in numbers]
+        offers = problem.warm_starts_members
         found += [
-            part_problem.staged_fit(candidate, stream, 0, settings=shorter[candidate.product])
+            part_problem.staged_fit(
+                candidate, stream, 0, settings=shorter[candidate.product], offers_warm_starts=offers
+            )
             for candidate, stream in numbered
         ]
     return found
@@ -200,6 +214,11 @@ class _Race:
         response = replace(self._response, family=self._staged_fits[0][0].response.family)
         eta = np.array(predicted).transpose(2, 3, 0, 1)
         return Scores(orders, eta, _with_validated_scale(response, eta), tuple(fitted), self._groups)
+
+    @property
+    def warm_starts(self) -> list[list[dict[int, WarmStart]]]:
+        """Posteriors of all fits, by candidate, part and order."""
+        return [[staged.offered for staged in by_split] for by_split in self._staged_fits]
 
     def dispersions(self, problem: TrainingProblem, precise: TrainingProblem, n_unweighted: int) -> Floats:
         """Dispersions of the fits behind ``scores``, (rows, candidates, orders).

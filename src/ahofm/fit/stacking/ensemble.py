@@ -103,7 +103,7 @@ def stacked_fit(
     problem = _of_supported_order(problem, scores)
     weights = _weights(plan, validation, problem, candidates)
     searched = time.perf_counter() - first.seconds
-    members = fit_members(problem, validation.problem, candidates, weights, plan, runner, first)
+    members = fit_members(problem, validation, candidates, weights, plan, runner, first)
     if not members.fits:  # stopped before: what has been fitted so far is all there is
         fitted = [(first.candidate, first.fits), *enumerate(validation.fits)][: 1 if first.fits else None]
         members = Members([(candidate, fits) for candidate, fits in fitted if fits])

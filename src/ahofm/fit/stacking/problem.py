@@ -19,9 +19,10 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
 from ahofm.families import Poisson
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
+from ahofm.fit.solvers.variational.posterior import WarmStart
 from ahofm.fit.solvers.variational.schedule import Job, Schedule, pass_cost
-from ahofm.fit.solvers.variational.stage import Tempering
-from ahofm.fit.solvers.variational.staged_fit import MainStage, StagedFit
+from ahofm.fit.solvers.variational.stage import MainStage, Tempering
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, ConstantTempering, noise_tempering, signal_tempering
 from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.column import ColumnPriors, Scale
@@ -46,6 +47,7 @@ from ahofm.tuning import (
     REFINED_SPLINE_TEMPERING,
     SEARCH_SWEEPS,
     TEMPERED_ROWS,
+    WARM_START_ROWS,
 )
 from ahofm.tuning.classes import FALLBACK_COEFFICIENT_SWEEPS
 from ahofm.tuning.forecasts import LIKELY_PASSES
@@ -156,6 +158,11 @@ class TrainingProblem:
         return self._additive[key]
 
     @property
+    def warm_starts_members(self) -> bool:
+        """Whether ensemble members start from fits to parts of the rows: those are large enough to find the factors."""
+        return self.n_rows >= WARM_START_ROWS and not self.refined
+
+    @property
     def backend(self) -> Backend:
         """The backend that computes on the rows."""
         return backend_of(self.settings.device)
@@ -224,10 +231,13 @@ class TrainingProblem:
         growing: bool = False,
         highest: int | None = None,
         settings: Settings | None = None,
+        warm_starts: Mapping[int, WarmStart] | None = None,
+        offers_warm_starts: bool = False,
     ) -> StagedFit:
         """A staged fit of these rows by a candidate, up to an order, with the problem's settings or others.
 
         ``growing``: factors of order 2 are added while these reduce the residuals, unless the rank was given.
+        Interactions start from ``warm_starts``, by order, where there are any.
         """
         settings = candidate.most_sweeps(settings or self.settings)
         ranks = candidate.ranks(self.ranks if highest is None else Orders(self.ranks).up_to(highest))
@@ -258,6 +268,8 @@ class TrainingProblem:
             precision=precision,
             main_tempering=mains,
             main_stage=self._main_stages.setdefault(main_key, MainStage()),
+            warm_starts=warm_starts or {},
+            offers_warm_starts=offers_warm_starts,
         )
 
 
@@ -307,6 +319,8 @@ class Plan:
     search : tuple of Job
         One per fold and candidate.
     members : tuple of Job
+    first : Job
+        One fit to all rows that starts from no other.
     passes : dict of order to float
         Expected number of passes that refine an ensemble member on all rows.
     n_rows : int
@@ -314,6 +328,7 @@ class Plan:
 
     search: tuple[Job, ...]
     members: tuple[Job, ...]
+    first: Job
     passes: Mapping[int, float]
     n_rows: int
 
@@ -360,16 +375,23 @@ class Plan:
         subsampled = uses_subsample(settings, n_rows)
         count = member_count(settings, n_rows)
         count = count if ranks else min(count, len(candidates))  # main effects have one start
-        members = [job(min(n_rows, SAMPLE_ROWS) if subsampled else n_rows, settings) for _ in range(count)]
+        first = job(min(n_rows, SAMPLE_ROWS) if subsampled else n_rows, settings)
+        warm_started = bool(search) and problem.warm_starts_members
+        member = replace(first, schedule=first.schedule.warm_started()) if warm_started else first
         most = dict.fromkeys((1, *ranks), LOWER_ORDER_PASSES)
         most[max(ranks, default=1)] = settings.max_iter or PASSES
         passes = {order: LIKELY_PASSES * number for order, number in most.items()} if subsampled else {}
-        return cls(tuple(search), tuple(members), passes, n_rows)
+        return cls(tuple(search), (member,) * count, first, passes, n_rows)
 
     @property
     def total(self) -> float:
         """Total cost, in the units of ``Job.cost``."""
         return sum(job.total for job in self.search) + len(self.members) * self._member(self._highest)
+
+    @property
+    def first_total(self) -> float:
+        """Total cost of one fit to all rows that starts from no other."""
+        return self._member(self._highest) + self.first.total - self.members[0].total
 
     def spared(self, tops: Sequence[int]) -> float:
         """Cost that is saved if the ensemble members have highest orders ``tops``."""

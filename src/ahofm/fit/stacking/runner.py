@@ -8,7 +8,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from ahofm.fit.solvers.variational.posterior import Fit, StageResult
+from ahofm.fit.solvers.variational.posterior import Fit, StageResult, WarmStart
 from ahofm.fit.solvers.variational.stage import Sweep
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.kernels.blas import one_blas_thread
@@ -99,9 +99,10 @@ class StagedRunner(Runner):
                 self.damped += staged.damped
                 self._done += job.total - done
             if saved_name is not None:
-                if self.saved is not None and staged.complete:
-                    self.saved.put(saved_name, (fits, staged.converged, staged.response.family, staged.damped))
+                damped = staged.damped
                 staged.release()
+                if self.saved is not None and staged.complete:
+                    self.saved.put(saved_name, (fits, staged.converged, staged.response.family, damped, staged.offered))
         if self.reason is Reason.INTERRUPTED and not fits:
             fits = staged.fits_so_far()
         self._any_fits = self._any_fits or bool(fits)
@@ -111,10 +112,10 @@ class StagedRunner(Runner):
         """Whether the staged fit is in the checkpoint; its results are then taken from there."""
         if saved_name is None or self.saved is None:
             return False
-        found: Any = self.saved.get(saved_name, StageResult, Predictor, staged.response.family)
+        found: Any = self.saved.get(saved_name, StageResult, Predictor, WarmStart, staged.response.family)
         if found is None:
             return False
-        staged.fits, staged.converged, family, damped = found
+        staged.fits, staged.converged, family, damped, staged.offered = found
         staged.response = replace(staged.response, family=family)
         self.damped += damped
         staged.released = staged.complete = self._any_fits = True

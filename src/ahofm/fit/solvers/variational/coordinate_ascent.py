@@ -29,7 +29,7 @@ from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.solvers.variational.irls import IrlsState
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior
+from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior, WarmStart
 from ahofm.kernels import ColumnMoments
 from ahofm.priors.column import ColumnPriors
 from ahofm.priors.posterior import ColumnPosterior
@@ -84,6 +84,16 @@ class VariationalState(IrlsState):
                 block.with_column(column) for block, column in zip(linear_predictor.blocks, columns or (), strict=True)
             ]
         return replace(self, rows=self.rows.copy(), linear_predictors=copies, _sweeper=None)
+
+    def warm_start(self, start: WarmStart) -> None:
+        """Continue from the posterior of a fit to other rows, and from its dispersion; row states are not built."""
+        self.release_sweeper()
+        for k, linear_predictor in enumerate(self.linear_predictors):
+            linear_predictor.warm_start(start, k, self.additive.rows.centre)
+            posterior = linear_predictor.posterior
+            self.set_main_effects(k, posterior.intercept, posterior.smooth)
+        if self.response.family.dispersed:
+            self.dispersion = start.dispersion
 
     def start_sweeper(self) -> None:
         """Give copies of the posteriors to a sweeper of the backend, which makes all sweeps from now on."""
