@@ -42,7 +42,9 @@ MOST_TOTAL_WEIGHT = 2.0**53
 """Largest sum of weights: double precision represents integers exactly up to here."""
 
 WARM_START_ROWS = 2_000
-"""Least effective number of rows for which interactions of ensemble members start from fits to parts of the rows."""
+"""Least effective number of rows for which interactions of ensemble members start from fits to parts of the rows, as far
+as cross-validation uses all rows. Measured on splits 420 to 435: errors of 16 sets with fewer rows 1.028 +- .010 at .88
+of the time, of five with more 1.001 +- .008 at .78; two classes the same. Parts of small samples have other optima."""
 
 FULL_SEARCH_ROWS = 20_000
 """Most rows of which cross-validation uses all; up to here, three ensemble members are fitted. Measured: six members
@@ -157,7 +159,8 @@ WARM_SWEEPS = 5
 cost 3 to 8 %."""
 
 WARM_STARTED_INNER_SWEEPS, WARM_STARTED_LAST_SWEEPS, FEWEST_WARM_STARTED_SWEEPS = 8, 15, 3
-"""Most sweeps of stages that start from the posterior of a fit to a part of the rows, and the least."""
+"""Most sweeps of stages that start from the posterior of a fit to a part of the rows: for an order below the last, and
+for the last; and the least. Measured: 15, 40 and 6 are no better, at .94 of the time of cold starts for .78."""
 
 FEWEST_SWEEPS = 12
 """Least number of sweeps of a stage."""

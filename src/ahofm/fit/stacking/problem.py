@@ -159,8 +159,8 @@ class TrainingProblem:
 
     @property
     def warm_starts_members(self) -> bool:
-        """Whether ensemble members start from fits to parts of the rows: those are large enough to find the factors."""
-        return self.n_rows >= WARM_START_ROWS and not self.refined
+        """Whether ensemble members start from fits to parts of the rows: these are large, and most of the rows."""
+        return self.n_rows >= WARM_START_ROWS and self.data.n_rows <= FULL_SEARCH_ROWS and not self.refined
 
     @property
     def backend(self) -> Backend:

@@ -54,7 +54,7 @@ Fit: TypeAlias = tuple[StageResult, ...]
 """Results of a stage, one per linear predictor."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WarmStart:
     """Posterior at the end of a stage, from which that stage of a fit to other rows may start; of arrays alone.
 
