@@ -182,7 +182,8 @@ void Engine::sweep(bool learn, bool learn_mains, bool backwards, double floor) {
         sum += rows_.weight[i] * (rows_.slope[i] * rows_.slope[i] + rows_.variance[i]);
     const EtaArrays& eta = etas[0];
     const double used =
-        eta.trace + (tensors ? dispersion * std::min(eta.tensor.edf, tuning::SURFACE_MOST_DF * total_) : 0.0);
+        eta.trace +
+        (tensors ? dispersion * std::min(eta.tensor.edf, tuning::LARGEST_SURFACE_EDF_PER_ROW * total_) : 0.0);
     const double found = (sum + used) / total_;
     if (!std::isfinite(found)) throw Failed{"the dispersion is not finite"};
     dispersion = std::max({found, lowest, tuning::LEAST_DISPERSION});

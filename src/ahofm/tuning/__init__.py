@@ -68,8 +68,9 @@ that the smoothing parameter rises to the prior's bound."""
 LEAST_EDF_OF_SURFACE, LEAST_QUADRATIC_FORM_OF_SURFACE = 1e-9, 1e-24
 """The same for surfaces, whose coefficients are products of those of two functions."""
 
-LAM_STEP = 5.0
-"""A step of the rule changes a smoothing parameter by at most this factor. Measured: 100 or 1,000 are no better."""
+LARGEST_LAM_RATIO = 5.0
+"""Largest ratio of a smoothing parameter after a step of the rule to that before it, or of that before to that after.
+Measured: 100 or 1,000 are no better."""
 
 SMALLEST_LAM = 1e-3
 """Smallest smoothing parameter of splines and surfaces."""
@@ -127,15 +128,15 @@ MOST_SURFACE_PRECISION = 100.0
 """Largest prior precision of a surface's coefficient over the information of the rows about it: the coefficient is then
 zero but for one percent. With a larger one, columns could not grow in factors in which others are nearly zero."""
 
-SURFACE_FIRST_STEP_UP, SURFACE_FIRST_STEPS = 2.0, 10
-"""Largest factor by which the rule increases a smoothing parameter of surfaces in its first steps, and the number of
-these: coefficients of weak surfaces grow slowly."""
+LARGEST_FIRST_SURFACE_LAM_RATIO, FIRST_SURFACE_STEPS = 2.0, 10
+"""Largest ratio of a smoothing parameter of surfaces after one of the first steps of the rule to that before it, and
+number of these steps: coefficients of weak surfaces grow slowly."""
 
-SURFACE_DF_PER_ROW, SURFACE_DF_PER_COEFFICIENT = 2.0, 0.1
+INITIAL_SURFACE_EDF_PER_ROW, INITIAL_SURFACE_EDF_PER_COEFFICIENT = 2.0, 0.1
 """Initial effective degrees of freedom of all surfaces, at most: per row, and per coefficient. With fewer, weak pairs
 are lost; with more, surfaces overfit."""
 
-SURFACE_MOST_DF = 0.75
+LARGEST_SURFACE_EDF_PER_ROW = 0.75
 """Largest number of effective degrees of freedom of all surfaces, per row, in the estimate of the dispersion."""
 
 # Sweeps of coordinate ascent
