@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
+from ahofm.priors.edf import lam_with_edf
 from ahofm.priors.fellner_schall import updated
 from ahofm.tuning import (
     FIRST_SURFACE_STEPS,
@@ -41,7 +42,7 @@ from ahofm.tuning import (
     MOST_SURFACE_PRECISION,
     SMALLEST_LAM,
 )
-from ahofm.tuning.numerics import SURFACE_DF_BISECTIONS
+from ahofm.tuning.numerics import SURFACE_LAM_HALVINGS
 
 
 @dataclass(frozen=True)
@@ -127,17 +128,16 @@ class TensorSmoothing:
         It is that at which all surfaces together have ``INITIAL_SURFACE_EDF_PER_ROW`` effective degrees of freedom per
         row or, if that is less, ``INITIAL_SURFACE_EDF_PER_COEFFICIENT`` per coefficient.
         """
-        low, high = np.log(SMALLEST_LAM), np.log(LARGEST_SURFACE_LAM)
         units = np.repeat(_lam_units(margins)[:, np.newaxis], len(margins), axis=1)
         coefficients = sum(len(pairs.margin.penalty) * len(pairs.others.penalty) for pairs in _pairs(margins))
-        most_df = min(INITIAL_SURFACE_EDF_PER_ROW * n_rows, INITIAL_SURFACE_EDF_PER_COEFFICIENT * coefficients)
+        most = min(INITIAL_SURFACE_EDF_PER_ROW * n_rows, INITIAL_SURFACE_EDF_PER_COEFFICIENT * coefficients)
         unit = cls(units, np.ones_like(units))  # precisions are proportional to the one parameter
         precision = np.concatenate([unit._precision(pairs).ravel() for pairs in _pairs(margins)])
-        for _ in range(SURFACE_DF_BISECTIONS):
-            middle = 0.5 * (low + high)
-            df = (information / (information + np.exp(middle) * precision)).sum()
-            low, high = (low, middle) if df <= most_df else (middle, high)
-        return cls(np.exp(middle) * units, np.full_like(units, np.exp(middle)))
+        low, high = np.log([[SMALLEST_LAM], [LARGEST_SURFACE_LAM]])
+        with np.errstate(divide="ignore", over="ignore"):  # losses that are flat have hardly any information
+            ratios = precision[np.newaxis] / information
+        (lam,) = lam_with_edf(ratios, np.array([most]), low, high, SURFACE_LAM_HALVINGS)
+        return cls(lam * units, np.full_like(units, lam))
 
     def _precision(self, pairs: _Pairs) -> Floats:
         """Prior precision of every coefficient of the surfaces of one column with all after it."""
