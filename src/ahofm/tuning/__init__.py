@@ -240,12 +240,12 @@ FEWEST_FIRST_STEPS, FIRST_STEPS_TOL = 6, 1e-4
 
 # Tempering: the fraction of the partners' variance that counts
 
-TEMPERED_ROWS = 12_000
+SECOND_TEMPERING_ROWS = 12_000
 """Effective number of rows from which on the second tempering of a candidate is used."""
 
 SPLINE_IID_TEMPERING, SPLINE_TEMPERING, RANDOM_WALK_TEMPERING = (0.55, 0.7), (0.7, 0.7), (0.7, 1.0)
-"""Of candidates, from ``LARGE_SAMPLE_ROWS`` and from ``TEMPERED_ROWS`` on. Measured: .55 for .7 gains .6 % on wine and
-power plant; random walks of many rows lose 1 % with .7 on California and bike sharing."""
+"""Of candidates, from ``LARGE_SAMPLE_ROWS`` and from ``SECOND_TEMPERING_ROWS`` on. Measured: .55 for .7 gains .6 % on
+wine and power plant; random walks of many rows lose 1 % with .7 on California and bike sharing."""
 
 WEIGHTED_RANDOM_WALK_TEMPERING, WEIGHTED_SPLINE_TEMPERING = (0.7, 0.5), (0.7, 0.7)
 """Of candidates with weighted rows. Measured: random walks of weighted rows, California: .406, .402 and .403 with .3,

@@ -48,7 +48,7 @@ class Candidate:
         Prior of the factors of automatic columns.
     tempering, many_rows_tempering : float
         Power of the partners' variance, from 0 (means only) to 1 (variational Bayes), from ``LARGE_SAMPLE_ROWS`` and
-        from ``TEMPERED_ROWS`` rows on. With fewer rows it is a function of the noise, ``noise_tempering``.
+        from ``SECOND_TEMPERING_ROWS`` rows on. With fewer rows it is a function of the noise, ``noise_tempering``.
     weighted : bool
         Whether rows are weighted by their precision, estimated from the errors of the other candidates.
     smooth_main_effects : bool
@@ -194,8 +194,8 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
     wide = [replace(candidate, rank_factor=WIDE_RANK_FACTOR) for candidate in tried] if widened else []
     early = [EARLY_STOPPED] if _stops_early(problem, settings) else []
     products = PRODUCTS if _has_products(problem, settings) else ()
-    precise = problem.response.quadratic and problem.n_rows >= LARGE_SAMPLE_ROWS and not problem.refined
-    return (*tried, *wide, *early, *products, *(WEIGHTED if precise else ()))
+    estimates_precisions = problem.response.quadratic and problem.n_rows >= LARGE_SAMPLE_ROWS and not problem.refined
+    return (*tried, *wide, *early, *products, *(WEIGHTED if estimates_precisions else ()))
 
 
 def _with(candidates: Sequence[Candidate], factor_prior: str) -> list[Candidate]:

@@ -106,7 +106,7 @@ def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], plan: P
 
 def fit_members(
     problem: TrainingProblem,
-    precise: TrainingProblem,
+    precision_weighted: TrainingProblem,
     candidates: Sequence[Candidate],
     weights: Mapping[int, StackingWeights],
     plan: Plan,
@@ -117,7 +117,7 @@ def fit_members(
 
     Parameters
     ----------
-    problem, precise : TrainingProblem
+    problem, precision_weighted : TrainingProblem
         All rows, and the same as they count in weighted candidates.
     candidates : sequence of Candidate
     weights : dict of order to stacking weights
@@ -154,7 +154,7 @@ def fit_members(
             name = "member"
             if first.fits:  # members depend on the budget, and so do their names in a checkpoint
                 name += "".join(f" {number}.{copy}.{top}" for (number, copy), top in zip(jobs, tops, strict=True))
-            found, converged, complete = _fit_members(problem, precise, candidates, jobs, tops, runner, name)
+            found, converged, complete = _fit_members(problem, precision_weighted, candidates, jobs, tops, runner, name)
             any_complete = any(complete) or first.complete
             fitted_jobs = zip(jobs, found, complete, strict=True)
             fitted = [
@@ -166,7 +166,7 @@ def fit_members(
 
 def _fit_members(
     problem: TrainingProblem,
-    precise: TrainingProblem,
+    precision_weighted: TrainingProblem,
     candidates: Sequence[Candidate],
     jobs: Sequence[tuple[int, int]],
     tops: Sequence[int],
@@ -186,7 +186,7 @@ def _fit_members(
     """
     rows = subsample_of(problem) if problem.refined else problem
     staged_fits = [
-        (precise if candidates[candidate].weighted else rows).staged_fit(
+        (precision_weighted if candidates[candidate].weighted else rows).staged_fit(
             candidates[candidate], random_stream(candidates, candidate), copy, growing=True, highest=top
         )
         for (candidate, copy), top in zip(jobs, tops, strict=True)
@@ -194,7 +194,7 @@ def _fit_members(
     # A checkpoint does not keep posteriors, from which a refinement starts
     found = runner(staged_fits, None if problem.refined else name)
     found = [
-        with_original_weights(fits, precise, problem) if candidates[candidate].weighted else fits
+        with_original_weights(fits, precision_weighted, problem) if candidates[candidate].weighted else fits
         for (candidate, _), fits in zip(jobs, found, strict=True)
     ]
     converged = all(staged.converged for staged in staged_fits)

@@ -45,7 +45,7 @@ from ahofm.tuning import (
     LARGE_SAMPLE_ROWS,
     REFINED_SPLINE_TEMPERING,
     SEARCH_SWEEPS,
-    TEMPERED_ROWS,
+    SECOND_TEMPERING_ROWS,
 )
 from ahofm.tuning.classes import FALLBACK_COEFFICIENT_SWEEPS
 from ahofm.tuning.forecasts import LIKELY_PASSES
@@ -213,7 +213,9 @@ class TrainingProblem:
                 if self.response.quadratic
                 else ConstantTempering(REFINED_SPLINE_TEMPERING)
             )
-        return ConstantTempering(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.many_rows_tempering)
+        return ConstantTempering(
+            candidate.tempering if self.n_rows < SECOND_TEMPERING_ROWS else candidate.many_rows_tempering
+        )
 
     def staged_fit(
         self,

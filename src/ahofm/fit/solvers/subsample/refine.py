@@ -111,7 +111,7 @@ def refined(
         if better is None:
             if not steps:
                 break
-            steps = []  # no decrease along a quasi-Newton direction: start again from block solves
+            steps = []  # no decrease along a quasi-Newton direction: the next one is that of block solves alone
             objective.damp(u, slopes)
             continue
         change, length = step * direction, step
@@ -150,7 +150,7 @@ def posteriors_of(
             known_codes(mean)[:] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
             blocks.append(replace(block, mean=mean, main=main, factors=factors, main_lam=main_lam, lam=lam))
         # Smooth effects are centred on the rows of the sample.
-        shift = float(additive.middle @ (coef - posterior.smooth.coef))
+        shift = float(additive.means @ (coef - posterior.smooth.coef))
         smooth_now = replace(posterior.smooth, coef=coef)
         out.append(replace(posterior, intercept=float(u[k]) + shift, smooth=smooth_now, blocks=tuple(blocks)))
     return out
@@ -246,7 +246,7 @@ def refined_fits(
         dispersion = staged.fits[at][0].dispersion
         results = [posterior.stage_result(staged.additive, dispersion) for posterior in posteriors]
         refined_fit = tuple(result for result in results if result is not None)
-        if loss > loss_below:  # the descent has not found its way
+        if loss > loss_below:  # more factors cannot be worse: the descent has failed, and the order below stays
             fits.append(fits[-1])
         else:
             fits.append(refined_fit if _beats_constants(refined_fit, staged, sample) else staged.fits[at])
@@ -339,7 +339,7 @@ def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> lis
     ranks = posteriors[0].ranks
     if not ranks:
         return list(posteriors)
-    # Variance of each factor's term over that by noise alone: (linear predictors, factors).
+    # Ratios of the variance of each factor's term to that by noise alone: (linear predictors, factors).
     pairs = zip(posteriors, information, strict=True)
     ratios = np.array([total * _term_variances(posterior) / _edf(posterior) for posterior, total in pairs])
     most = ratios.max(axis=0)

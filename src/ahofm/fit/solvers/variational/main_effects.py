@@ -99,7 +99,7 @@ class AdditiveDesign:
         return self.rows.weight
 
     @property
-    def middle(self) -> Floats:
+    def means(self) -> Floats:
         """Means of the coordinates at the rows, which are subtracted from them: (coefficients,)."""
         centrings = [smooth.centring for smooth in self._smooths]
         return np.asarray(self.rows.centre + np.concatenate([np.zeros(0), *centrings]))
