@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ahofm.orders import PRODUCT, Orders
 from ahofm.shared_curves.shared_fit import CurveSettings
-from ahofm.training.factor_groups import FactorGroups, highest_order
+from ahofm.training.factor_groups import FactorGroups, tries_products
 from ahofm.training.settings import Settings
 from ahofm.tuning.classes import (
     CLASS_PRODUCT_RANK,
@@ -18,7 +18,6 @@ from ahofm.tuning.classes import (
     WIDE_CLASS_RANK,
     WIDE_CLASS_ROWS,
 )
-from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_ROWS
 
 RacedSettings: TypeAlias = tuple[CurveSettings, CurveSettings | None]
 """Settings of shared curves, and those of the candidate that must be in the race before they are tried."""
@@ -122,7 +121,6 @@ def _settings_by_stage(
 
 
 def _has_products(settings: Settings, groups: FactorGroups, n_rows: int, n_columns: int) -> bool:
-    """Whether product factors are among the candidates: no order was given, and the table is small enough."""
-    automatic = settings.order in (None, "auto") and settings.rank == "auto" and highest_order(settings) is None
-    unconstrained = groups.groups is None and not settings.monotonic_cst and settings.factor_prior == "auto"
-    return automatic and unconstrained and 2 < n_columns <= PRODUCT_COLUMNS and n_rows < PRODUCT_ROWS
+    """Whether product factors are among the candidates: where all columns may interact, and no prior is given."""
+    suits = groups.groups is None and settings.factor_prior == "auto"
+    return suits and tries_products(settings, n_columns, n_rows)

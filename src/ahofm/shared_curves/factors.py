@@ -24,7 +24,7 @@ import numpy as np
 import scipy.linalg
 
 from ahofm.columns.basis import Floats
-from ahofm.orders import PRODUCT
+from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.base import FunctionPosterior, bounded, decoupled, with_zeros
 from ahofm.priors.bounds import Bounds
 from ahofm.priors.fellner_schall import updated_by_order
@@ -109,8 +109,7 @@ class SharedFactors:
     @property
     def slices(self) -> dict[int, slice]:
         """Which factors each order has."""
-        ends = np.cumsum([0, *self.ranks.values()])
-        return {order: slice(a, b) for order, a, b in zip(self.ranks, ends[:-1], ends[1:], strict=True)}
+        return Orders(self.ranks).factor_slices
 
     @property
     def constants(self) -> Floats | None:

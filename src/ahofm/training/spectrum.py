@@ -74,7 +74,7 @@ class Spectrum:
         if not len(chosen):
             return cls(*_leading(stacked, codes, gradient, signs, count))
         some = [stacked[j] for j in chosen]
-        codes = Codes(tuple(codes.columns[j] for j in chosen), tuple(codes.sizes[j] for j in chosen))
+        codes = codes.of_columns(chosen)
         if ends_of(some)[-1] <= max(MOST_DENSE_FUNCTIONS, count):
             values, vectors, null = _decomposed(some, codes, gradient, signs)
         else:

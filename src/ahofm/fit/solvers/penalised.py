@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.backends import Precision, backend_of
+from ahofm.backends import backend_of
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.adam import Adam
 from ahofm.fit.solvers.base import Objective, Solver, minimise
@@ -26,12 +26,11 @@ from ahofm.kernels import Chunk
 from ahofm.model import Layout, Model
 from ahofm.priors.df import smoothing_parameters_of
 from ahofm.rows import ArraySource, MappedSource, Source, fold
-from ahofm.training.data import Data
+from ahofm.training.data import Data, pass_precision
 from ahofm.training.factor_groups import factor_groups
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
 from ahofm.training.splits import FITTED, VALIDATED
-from ahofm.tuning import FLOAT64_PASS_ROWS
 from ahofm.tuning.penalised import INTERACTION_STD, MAX_ITER, TOL
 
 
@@ -108,7 +107,7 @@ def _objectives(
 ) -> tuple[Objective, Objective | None]:
     """The objective on the training rows, and on validation rows when the solver stops early."""
     backend = backend_of(settings.device)
-    precision: Precision = "float64" if data.n_rows <= FLOAT64_PASS_ROWS else "float32"
+    precision = pass_precision(data.n_rows)
 
     def objective(source: Source, lam: Floats, total: float) -> Objective:
         rows = backend.load(source, data.executor, precision)

@@ -13,7 +13,7 @@ from ahofm.columns.basis import Floats
 from ahofm.families import Bernoulli, Ordinal
 from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors, FactorPrior, Scale, SmoothCoordinates, all_column_priors
-from ahofm.training.factor_groups import highest_order
+from ahofm.training.factor_groups import tries_products
 from ahofm.training.settings import Settings
 from ahofm.tuning import (
     FAST_FACTOR_PRIOR,
@@ -30,7 +30,7 @@ from ahofm.tuning import (
     WIDE_RANK_FACTOR,
 )
 from ahofm.tuning.classes import EARLY_COLUMNS, EARLY_PAIRS, EARLY_ROWS, EARLY_SWEEPS
-from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_ROWS, PRODUCT_TEMPERINGS
+from ahofm.tuning.products import PRODUCT_TEMPERINGS
 
 if TYPE_CHECKING:
     from ahofm.fit.stacking.problem import TrainingProblem
@@ -219,11 +219,9 @@ def _stops_early(problem: TrainingProblem, settings: Settings) -> bool:
 
 
 def _has_products(problem: TrainingProblem, settings: Settings) -> bool:
-    """Whether product factors are among the default candidates: no order was given, and the table is small enough."""
-    automatic = settings.order in (None, "auto") and settings.rank == "auto" and highest_order(settings) is None
-    unconstrained = not settings.monotonic_cst and bool(problem.groups.of_order(3))
-    small = 2 < len(problem.books) <= PRODUCT_COLUMNS and problem.data.n_rows < PRODUCT_ROWS
-    return automatic and unconstrained and small and problem.response.quadratic and not problem.refined
+    """Whether product factors are among the default candidates: for least squares, where three columns may interact."""
+    suits = problem.response.quadratic and not problem.refined and bool(problem.groups.of_order(3))
+    return suits and tries_products(settings, len(problem.books), problem.data.n_rows)
 
 
 def _is_smooth(book: Codebook) -> bool:

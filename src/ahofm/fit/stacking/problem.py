@@ -104,7 +104,7 @@ class TrainingProblem:
         books = data.encoder.codebooks
         requested = requested_kinds(settings.columns, data.encoder.names)
         varying = [j for j in data.columns if books[j].size > 0]
-        codes = Codes(tuple(data.codes.columns[j] for j in varying), tuple(data.codes.sizes[j] for j in varying))
+        codes = data.codes.of_columns(varying)
         automatic = [j not in requested for j in varying]
         table = [data.table.columns[j] for j in varying]
         varying_books = [books[j] for j in varying]

@@ -23,7 +23,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.backends import Precision
 from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
@@ -43,9 +42,8 @@ from ahofm.priors.base import Coefficients, FunctionPosterior, bounded
 from ahofm.priors.coefficient_block import CoefficientBlock
 from ahofm.rows import ThreadExecutor, selected
 from ahofm.training.case_control import sample_rows, sample_weight
-from ahofm.training.data import array_source
+from ahofm.training.data import array_source, pass_precision
 from ahofm.training.runner import Runner, Saved
-from ahofm.tuning import FLOAT64_PASS_ROWS
 from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
 from ahofm.tuning.penalised import SUFFICIENT_SLOPE
 from ahofm.tuning.subsample import (
@@ -314,7 +312,7 @@ def _information(
 def all_rows(problem: TrainingProblem, staged: StagedFit) -> LossRows:
     """All rows, in memory or not, and their losses."""
     data = problem.data
-    rows = staged.backend.load(selected(data.source, problem.columns), data.executor, _precision(data.n_rows))
+    rows = staged.backend.load(selected(data.source, problem.columns), data.executor, pass_precision(data.n_rows))
     return LossRows(rows, staged.response.family, data.total)
 
 
@@ -323,12 +321,8 @@ def rows_of(sample: TrainingProblem, staged: StagedFit) -> LossRows:
     response = sample.response
     source = array_source(sample.codes, response.y, response.weight, response.offset)
     executor = ThreadExecutor(sample.settings.n_threads)
-    rows = staged.backend.load(source, executor, _precision(response.n_rows))
+    rows = staged.backend.load(source, executor, pass_precision(response.n_rows))
     return LossRows(rows, staged.response.family, response.total)
-
-
-def _precision(n_rows: int) -> Precision:
-    return "float64" if n_rows <= FLOAT64_PASS_ROWS else "float32"
 
 
 def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> list[Posterior]:
