@@ -54,12 +54,12 @@ const TensorMargin& Engine::margin(size_t k, size_t j) {
 
 // Tensor-product penalty of column j's factors of pairs, given its partners. What applies to all coordinates is added
 // to factor_gram; lam, of the factors themselves, gets its lower bound.
-Engine::Coupling Engine::tensor_penalty(size_t k, size_t j, double* factor_gram, std::vector<double>& lam) {
+Engine::TensorPenalty Engine::tensor_penalty(size_t k, size_t j, double* factor_gram, std::vector<double>& lam) {
     const EngineColumn& column = columns_[j];
-    const Tensor& tensor = etas[k].tensor;
+    const TensorSmoothing& tensor = etas[k].tensor;
     const int64_t R = ranks_.front().second, K = width_ - 1, p = static_cast<int64_t>(columns_.size());
     const int64_t here = static_cast<int64_t>(j);
-    Coupling found;
+    TensorPenalty found;
     found.penalised.assign(static_cast<size_t>(R * R), 0.0);
     found.null.assign(static_cast<size_t>(R * R), 0.0);
     std::vector<double> all(static_cast<size_t>(R * R), 0.0);
@@ -91,7 +91,7 @@ Engine::Coupling Engine::tensor_penalty(size_t k, size_t j, double* factor_gram,
 
 // New smoothing parameters of all pairs, with variances of coefficients computed as if columns were independent.
 void Engine::update_tensor_lam(size_t k, double information) {
-    Tensor& tensor = etas[k].tensor;
+    TensorSmoothing& tensor = etas[k].tensor;
     const int64_t p = static_cast<int64_t>(columns_.size()), R = ranks_.front().second;
     std::vector<double> lam_unit(static_cast<size_t>(p), 1.0);
     for (int64_t j = 0; j < p; j++) {

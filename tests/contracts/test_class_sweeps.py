@@ -30,7 +30,7 @@ def _joint(p: ClassProblem, *, alone: bool = False) -> JointDesign:
     found = JointDesign.of(p.columns, p.coded)
     if not alone:
         return found
-    return JointDesign(found.matrix[:, :1].copy(), found.columns[:1], found.group[:1], found.weight[:1])
+    return JointDesign(found.matrix[:, :1].copy(), found.columns[:1], found.group[:1], found.relative_penalty[:1])
 
 
 def _state(p: ClassProblem, joint: JointDesign, ranks: dict[int, int]) -> ClassState:

@@ -78,7 +78,7 @@ def test_a_columns_solve_is_penalised_least_squares_over_all_rows_and_classes(
     mine = np.einsum("if,if,fk->ik", slopes, curves[j], factors.loadings)
     target = (mine + work.slope.T / work.weight[:, np.newaxis]).ravel()
     weight = np.repeat(work.weight, p.rows.n_classes)
-    penalty = (own.lam[prior.group] * prior.weight[:, np.newaxis]).ravel()
+    penalty = (own.lam[prior.group] * prior.relative_penalty[:, np.newaxis]).ravel()
     coef = np.linalg.solve(X.T @ (X * weight[:, np.newaxis]) + np.diag(penalty), X.T @ (weight * target))
     change = factors.column_step(j, work, learn=False)
     found = factors.columns[j].posterior

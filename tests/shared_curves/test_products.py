@@ -83,7 +83,7 @@ def test_a_columns_solve_is_penalised_least_squares_over_all_rows_and_classes(ra
     design = np.vstack([prior.values, np.zeros((1, prior.values.shape[1]))])[codes]
     X = np.einsum("im,if,fk->ikmf", design, slopes, factors.loadings).reshape(n * n_classes, -1)
     fixed = np.einsum("if,f,fk->ik", slopes, constants, factors.loadings).ravel()
-    penalty = (own.lam[prior.group] * prior.weight[:, np.newaxis]).ravel()
+    penalty = (own.lam[prior.group] * prior.relative_penalty[:, np.newaxis]).ravel()
     coef = np.linalg.solve(
         X.T @ (X * weight[:, np.newaxis]) + np.diag(penalty), X.T @ (weight * (target - fixed))
     ).reshape(-1, rank)

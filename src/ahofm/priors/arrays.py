@@ -34,7 +34,7 @@ def prior_arrays(prior: Prior) -> dict[str, Any]:
     -------
     dict
         ``kind``, ``low`` and ``high`` (groups,), ``mass`` (B - 1,) or None. With smooth coordinates ``values``
-        (B - 1, m), ``group``, ``weight`` and ``penalty`` (m,), and a local basis (``places``, ``entries``,
+        (B - 1, m), ``group``, ``relative_penalty`` and ``penalty`` (m,), and a local basis (``places``, ``entries``,
         ``transform``) or None. Of a random walk ``edges`` (B - 2,) and ``penalty_eigenvalues``; of independent effects
         ``repeated`` (B - 1,) and ``prior_trace``.
     """
@@ -44,7 +44,7 @@ def prior_arrays(prior: Prior) -> dict[str, Any]:
     smooth = spline_of(prior)
     if smooth is not None:
         spec |= {"values": np.ascontiguousarray(smooth.values), "group": smooth.group.astype(np.float64)}
-        spec |= {"weight": smooth.weight, "penalty": smooth.penalty}
+        spec |= {"relative_penalty": smooth.relative_penalty, "penalty": smooth.penalty}
         places, entries, transform = smooth.local or (None, None, None)
         spec["places"] = None if places is None else places.ravel().astype(np.float64)
         spec |= {"entries": entries, "transform": transform}

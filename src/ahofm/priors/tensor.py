@@ -91,7 +91,7 @@ class TensorPenalty:
 
     @property
     def rank(self) -> int:
-        """Factors that are coupled."""
+        """Number of factors of pairs."""
         return len(self.penalised)
 
     def decoupled(self, left_out: NDArray[np.bool_]) -> TensorPenalty:

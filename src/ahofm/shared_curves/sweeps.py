@@ -155,7 +155,7 @@ class CompiledSweeps:
             {
                 "design": contiguous(design.matrix),
                 "group": design.group.astype(np.float64),
-                "weight": design.weight,
+                "relative_penalty": design.relative_penalty,
                 "coef": self._coef,
                 "lam": self._lam,
             },

@@ -185,7 +185,7 @@ class AdditiveDesign:
         return {
             "design": self.rows.arrays,
             "group": self._group.astype(np.float64),
-            "within": self._relative_penalty,
+            "relative_penalty": self._relative_penalty,
             "counts": self._counts,
             "largest_lam": self._largest_lam,
         }
@@ -202,7 +202,7 @@ class AdditiveDesign:
 
     @cached_property
     def _relative_penalty(self) -> Floats:
-        return np.concatenate([np.zeros(0), *(smooth.weight for smooth in self._smooths)])
+        return np.concatenate([np.zeros(0), *(smooth.relative_penalty for smooth in self._smooths)])
 
     @cached_property
     def _largest_lam(self) -> float:
