@@ -80,7 +80,7 @@ def test_a_columns_solve_is_penalised_least_squares_over_all_rows_and_classes(
     weight = np.repeat(work.weight, p.rows.n_classes)
     penalty = (own.lam[prior.group] * prior.relative_penalty[:, np.newaxis]).ravel()
     coef = np.linalg.solve(X.T @ (X * weight[:, np.newaxis]) + np.diag(penalty), X.T @ (weight * target))
-    change = factors.column_step(j, work, learn=False)
+    change = factors.column_step(j, work, update_lam=False)
     found = factors.columns[j].posterior
     assert found is not None
     np.testing.assert_allclose(found.smooth.ravel(), coef, rtol=1e-4, atol=1e-6)
@@ -95,9 +95,9 @@ def test_steps_of_every_kind_of_column_keep_terms_and_lower_the_penalised_loss(j
     p = problem()
     factors, eta = _factors(p, {2: 3})
     for column in range(5):  # so that all have penalties
-        eta = eta + factors.column_step(column, p.rows.working_response(eta, bound=True), learn=False)
+        eta = eta + factors.column_step(column, p.rows.working_response(eta, bound=True), update_lam=False)
     before = p.rows.loss(eta) + factors.penalty()
-    eta = eta + factors.column_step(j, p.rows.working_response(eta, bound=True), learn=False)
+    eta = eta + factors.column_step(j, p.rows.working_response(eta, bound=True), update_lam=False)
     np.testing.assert_allclose(eta, factors.eta(), atol=1e-8)
     assert p.rows.loss(eta) + factors.penalty() <= before + 1e-6
 

@@ -87,7 +87,7 @@ def test_a_columns_solve_is_penalised_least_squares_over_all_rows_and_classes(ra
     coef = np.linalg.solve(
         X.T @ (X * weight[:, np.newaxis]) + np.diag(penalty), X.T @ (weight * (target - fixed))
     ).reshape(-1, rank)
-    loadings, change = factors.loadings.copy(), factors.column_step(j, working, learn=False)
+    loadings, change = factors.loadings.copy(), factors.column_step(j, working, update_lam=False)
     found, values = factors.columns[j].posterior, factors.columns[j].values
     assert found is not None
     mass = p.columns[j].priors.mass
@@ -109,7 +109,7 @@ def test_steps_of_every_kind_of_column_keep_terms_and_lower_the_loss(j: int) -> 
     p = problem()
     factors, eta = _factors(p, {PRODUCT: 3})
     before = p.rows.loss(eta)
-    eta = eta + factors.column_step(j, p.rows.working_response(eta, bound=True), learn=True)
+    eta = eta + factors.column_step(j, p.rows.working_response(eta, bound=True), update_lam=True)
     np.testing.assert_allclose(eta, factors.eta(), atol=1e-8)
     assert p.rows.loss(eta) < before
     own = factors.columns[j]

@@ -214,7 +214,7 @@ class SharedFactors:
         """Sum of the factors' terms in the linear predictors, (K, n)."""
         return np.asarray(self.loadings.T @ self.terms.T)
 
-    def column_step(self, j: int, working: ClassWorkingResponse, *, learn: bool) -> Floats:
+    def column_step(self, j: int, working: ClassWorkingResponse, *, update_lam: bool) -> Floats:
         """Solve for the curves of one column; the change of the linear predictors, (K, n)."""
         column, coded, class_column = self.columns[j], self._coded[j], self._columns[j]
         curve, variance = column.values[coded.codes], column.variance[coded.codes]
@@ -242,7 +242,7 @@ class SharedFactors:
             functions = self.without_constants(column.values)
             constants[which], constant_variance[which] = solved_constants(gram, rhs, functions, which, working.fisher)
             rhs = rhs - gram @ constants
-        solved, estimated = _solved(class_column, gram, rhs, column.lam, working.fisher, learn=learn)
+        solved, estimated = _solved(class_column, gram, rhs, column.lam, working.fisher, update_lam=update_lam)
         if self._left_out is not None:
             solved = with_zeros(solved, self._left_out[j])
             estimated = None if estimated is None else with_zeros(estimated, self._left_out[j])
@@ -337,7 +337,7 @@ class SharedFactors:
 
 
 def _solved(
-    column: ClassColumn, gram: Floats, rhs: Floats, lam: Floats, fisher: float, *, learn: bool
+    column: ClassColumn, gram: Floats, rhs: Floats, lam: Floats, fisher: float, *, update_lam: bool
 ) -> tuple[FunctionPosterior, FunctionPosterior | None]:
     """The posterior by the weights of the step; that by Fisher's information, to learn smoothing parameters from."""
     prior = column.priors.factors
@@ -345,7 +345,7 @@ def _solved(
     for jitter in COLUMN_JITTERS:
         diagonal += jitter * diagonal.mean(axis=1, keepdims=True)
         try:
-            estimated = prior.solve(fisher * gram, fisher * rhs, lam) if learn else None
+            estimated = prior.solve(fisher * gram, fisher * rhs, lam) if update_lam else None
             if not isinstance(prior, SplinePrior):
                 return prior.solve(gram, rhs, lam), estimated
             coef = prior.mean(gram, rhs, lam)

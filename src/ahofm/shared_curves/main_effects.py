@@ -110,7 +110,7 @@ class ClassMains:
         """A copy that later steps do not change."""
         return ClassMains(self.coef.copy(), self.lam.copy(), dict(self.posteriors), dict(self.column_lam))
 
-    def smooth_step(self, design: JointDesign, working: ClassWorkingResponse, *, learn: bool) -> Floats:
+    def smooth_step(self, design: JointDesign, working: ClassWorkingResponse, *, update_lam: bool) -> Floats:
         """Solve for intercepts and smooth main effects; the change of linear predictors, (K, n)."""
         gram = weighted_gram(design.matrix, working.weight)
         penalty = (
@@ -122,11 +122,11 @@ class ClassMains:
         step = scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix, lower=True), slopes, check_finite=False)
         step -= step.mean(axis=1, keepdims=True)
         self.coef = self.coef + step
-        if learn and len(self.lam):
-            self._learn(design, working.fisher * gram, penalty)
+        if update_lam and len(self.lam):
+            self._update_lam(design, working.fisher * gram, penalty)
         return np.asarray(step.T @ design.matrix.T)
 
-    def _learn(self, design: JointDesign, information: Floats, penalty: Floats) -> None:
+    def _update_lam(self, design: JointDesign, information: Floats, penalty: Floats) -> None:
         """New smoothing parameters, shared by the classes, from Fisher's information."""
         matrix = information + np.diag(penalty)
         matrix[np.diag_indices_from(matrix)] += SPLINE_JITTER * np.trace(information) / len(information)
@@ -144,7 +144,7 @@ class ClassMains:
         )
 
     def column_step(
-        self, j: int, column: ClassColumn, coded: CodedColumn, working: ClassWorkingResponse, *, learn: bool
+        self, j: int, column: ClassColumn, coded: CodedColumn, working: ClassWorkingResponse, *, update_lam: bool
     ) -> Floats:
         """Solve for the effects of a column that is not in the joint design; the change, (K, n)."""
         prior, n_classes = column.priors.main, working.slope.shape[0]
@@ -157,7 +157,7 @@ class ClassMains:
         gram = sums[:, 0, np.newaxis, np.newaxis] * np.eye(n_classes)
         solved = prior.solve(gram, sums[:, :1] * values + sums[:, 1:], lam)
         solved = _zero_sum(solved)
-        if learn:
+        if update_lam:
             estimated = prior.solve(working.fisher * gram, working.fisher * sums[:, 1:], lam)
             fraction = 1.0 - 1.0 / n_classes  # K functions with sum zero have K - 1 degrees of freedom
             lam = updated_by_order(prior, replace(solved, edf=fraction * estimated.edf), lam, [n_classes])

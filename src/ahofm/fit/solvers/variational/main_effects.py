@@ -125,16 +125,16 @@ class AdditiveDesign:
         return smooth
 
     def step(
-        self, smooth: MainEffects, sums: MainSums, dispersion: float, *, learn: bool = True
+        self, smooth: MainEffects, sums: MainSums, dispersion: float, *, update_lam: bool = True
     ) -> tuple[float, MainEffects]:
         """Solve for an intercept and the effects; new smoothing parameters by the generalised Fellner–Schall rule.
 
-        There is one smoothing parameter per column and group; without ``learn`` they are fixed.
+        There is one smoothing parameter per column and group; without ``update_lam`` they are fixed.
         """
         if not self.size:
             return sums.total_response / sums.total, smooth
         solved = self._solved(smooth, sums.gram, sums.rhs, dispersion) or smooth
-        smooth = solved if learn else replace(solved, lam=smooth.lam)
+        smooth = solved if update_lam else replace(solved, lam=smooth.lam)
         return sums.total_response / sums.total - float(sums.middle @ smooth.coef), smooth
 
     def _solved(self, smooth: MainEffects, gram: Floats, right: Floats, dispersion: float) -> MainEffects | None:
