@@ -22,7 +22,7 @@ from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.shared_fit import CurveSettings, fit_factors, main_effects_job
-from ahofm.shared_curves.stack import stacked
+from ahofm.shared_curves.stack import class_stacking_weights
 from ahofm.training.parts import Part, parts_of_classes, validated_weight
 from ahofm.training.runner import Job, Report, Runner
 from ahofm.training.validation import mean_and_error
@@ -78,7 +78,7 @@ class Search:
         judged = [one for one in self.judged if one.candidate.order <= order]
         if not judged:
             return []
-        weights = stacked([one.eta for one in judged], self.rows)
+        weights = class_stacking_weights([one.eta for one in judged], self.rows)
         weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
         if not weights.any():
             best = min(judged, key=lambda one: one.loss)
@@ -136,14 +136,14 @@ def search(
     """
     rows = next(iter(problems.values())).rows
     parts = parts_of_classes(rows.y, rows.weight, seed) if parts is None else parts
-    unseen = np.concatenate([part.validation for part in parts])
-    validated = replace(rows.take(unseen), weight=validated_weight(parts, rows.weight))
-    found = Search(validated, groups=None if groups is None else groups[unseen])
+    validation_rows = np.concatenate([part.validation for part in parts])
+    validated = replace(rows.take(validation_rows), weight=validated_weight(parts, rows.weight))
+    found = Search(validated, groups=None if groups is None else groups[validation_rows])
     race = _race(problems, candidates, parts[0], seed, runner, groups)
     if race is None:
         return None
     paths = {name: [path] for name, path in race.paths.items()}
-    found.losses, racing = race.means(), race.left()
+    found.losses, racing = race.means(), race.remaining()
     scales = sorted({one.ranked for one in racing})
     folds = fit_folds(problems, scales, parts[1:], [(seed, number) for number in range(1, len(parts))], runner)
     others = None if folds is None else paths_of(folds, racing, runner)
@@ -202,7 +202,7 @@ class Race:
         mean, error = mean_and_error(self.losses[candidate.name] - least, self.weight, self.groups)
         return bool(mean <= max((times - 1.0) * max(self._mean(least), LEAST_CLASS_LOSS), error))
 
-    def left(self) -> list[ClassCandidate]:
+    def remaining(self) -> list[ClassCandidate]:
         """Candidates still in the race; main effects always are."""
         mains = [one for one in self.candidates if one.curve_settings is None]
         others = [one for one in self.candidates if one.curve_settings is not None and self.near(one, RACE_LOSS_RATIO)]

@@ -328,7 +328,7 @@ of .05, had them in one of six splits and lost half a percent."""
 REPEATED_KAPPAS = (0.01, 1_000.0, 60)
 """First, last and number of ratios of variances (within copies, between rows) that are tried, evenly on a log scale."""
 
-LIKELY_REPEATED_GAIN = 1.0
+REPEATED_STANDARD_ERRORS = 1.0
 """Standard errors, over distinct rows, by which effects of repeated rows must decrease the loss of validation rows."""
 
 # Variance model of rows

@@ -41,7 +41,7 @@ from ahofm.tuning import (
     RACED_ORDER,
     VARIANCE_ROWS,
 )
-from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RACE_STANDARD_ERRORS, PRODUCT_RANK
+from ahofm.tuning.products import PRODUCT_RACE_STANDARD_ERRORS, PRODUCT_RANK, PRODUCT_UNEXPLAINED
 
 
 @dataclass
@@ -256,14 +256,14 @@ class _Race:
     def _race_products(self, products: Sequence[int], others: Sequence[int]) -> None:
         """Drop candidates with product factors that are worse than the best other on the first part's validation rows.
 
-        Where the others leave more than ``PRODUCT_NOISE`` of the variance, default candidates with a tempering below 1
-        are not fitted at all. Fits of the others go on meanwhile: the comparison is with their pairs.
+        Where the others leave more than ``PRODUCT_UNEXPLAINED`` of the variance, default candidates with a tempering
+        below 1 are not fitted at all. Fits of the others go on meanwhile: the comparison is with their pairs.
         """
         losses = self._first_losses(others)
         best = min(others, key=lambda number: self._first_response.mean_of(losses[number]))
-        noisy = 2.0 * self._first_response.mean_of(losses[best]) > PRODUCT_NOISE
+        unexplained = 2.0 * self._first_response.mean_of(losses[best]) > PRODUCT_UNEXPLAINED
         raced = list(products)
-        if noisy and self._problem.settings.factor_prior == "auto":
+        if unexplained and self._problem.settings.factor_prior == "auto":
             raced = [number for number in products if self._staged_fits[number][0].tempering(0.0) >= 1.0]
         for number in products:
             if number not in raced:
