@@ -22,7 +22,7 @@ from ahofm.tuning.classes import LEAST_LOADING
 from tests.shared_curves.problems import problem
 
 KINDS: list[Callable[..., Sweeps]] = [ReferenceSweeps, CompiledSweeps]
-PROBLEMS = [{}, {"ranked": True}, {"offset": True, "n_classes": 3}, {"n": 61, "n_classes": 5}]
+PROBLEMS = [{}, {"in_ranks": True}, {"offset": True, "n_classes": 3}, {"n": 61, "n_classes": 5}]
 
 
 def _joint(p: ClassProblem, *, alone: bool = False) -> JointDesign:

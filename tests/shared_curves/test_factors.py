@@ -57,11 +57,11 @@ def test_variances_of_terms_and_slopes_are_those_of_random_curves(order: int) ->
 
 
 @pytest.mark.parametrize("ranks", [{2: 3}, {3: 2}, {2: 2, 3: 2}])
-@pytest.mark.parametrize("ranked", [False, True])
+@pytest.mark.parametrize("in_ranks", [False, True])
 def test_a_columns_solve_is_penalised_least_squares_over_all_rows_and_classes(
-    ranks: dict[int, int], ranked: bool
+    ranks: dict[int, int], in_ranks: bool
 ) -> None:
-    p = problem(ranked=ranked, offset=True)
+    p = problem(in_ranks=in_ranks, offset=True)
     factors, eta = _factors(p, ranks)
     j, work = 0, p.rows.working_response(eta)  # a smooth column with missing values
     prior, codes, own = p.columns[j].priors.factors, p.coded[j].codes, factors.columns[j]

@@ -140,10 +140,10 @@ def test_uncertain_partners_add_the_expected_squares() -> None:
     assert not less.any()  # a term has no part without the column
 
 
-@pytest.mark.parametrize("ranked", [False, True])
+@pytest.mark.parametrize("in_ranks", [False, True])
 @pytest.mark.parametrize("tempering", [0.0, 0.5])
-def test_linear_predictors_of_a_fit_are_its_predictions(ranked: bool, tempering: float) -> None:
-    p = problem(ranked=ranked)
+def test_linear_predictors_of_a_fit_are_its_predictions(in_ranks: bool, tempering: float) -> None:
+    p = problem(in_ranks=in_ranks)
     design = JointDesign.of(p.columns, p.coded)
     start = fit_mains(p, design, lambda _: False)
     settings = CurveSettings({PRODUCT: 3}, 8, learned=True, tempering=tempering)

@@ -131,13 +131,13 @@ def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
     for one in cheap:
         if one.stage < 2:
             race.candidates.append(one)
-            race.losses[one.name] = np.full(100, 1.0 + 0.5 * one.ranked)
+            race.losses[one.name] = np.full(100, 1.0 + 0.5 * one.in_ranks)
     triple: list[ClassCandidate] = [one for one in cheap if one.stage == 2]
     assert [race.admits(one) for one in triple] == [True, False]
-    parent = next(one for one in race.candidates if one.curve_settings == triple[0].parent and not one.ranked)
+    parent = next(one for one in race.candidates if one.curve_settings == triple[0].parent and not one.in_ranks)
     race.losses[parent.name] = np.full(100, 1.4)
     assert not race.admits(triple[0])
-    assert all(one.curve_settings is None or not one.ranked for one in race.remaining())
+    assert all(one.curve_settings is None or not one.in_ranks for one in race.remaining())
     race.losses[parent.name] = 1.2 + 4.0 * (-1.0) ** np.arange(100)  # as much, within the noise
     assert race.admits(triple[0])
 
@@ -145,7 +145,7 @@ def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
 @pytest.mark.parametrize(("size", "factor"), [(0.8, 1.25), (1.0, 1.0), (1.5, 1.0)])
 def test_timid_linear_predictors_get_weights_above_one(size: float, factor: float) -> None:
     rows, truth = _rows(20_000)
-    candidate = ClassCandidate(ranked=False)
+    candidate = ClassCandidate(in_ranks=False)
     found = Search(rows, [Judged(candidate, size * truth, 1.0)]).weights(1)
     assert [one for _, one in found] == [candidate]
     expected = factor if factor > 1.0 else min(1.0, 1.0 / size)

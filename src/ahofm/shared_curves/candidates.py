@@ -29,7 +29,7 @@ class ClassCandidate:
 
     Attributes
     ----------
-    ranked : bool
+    in_ranks : bool
         Whether curves are smooth in the ranks of values, not in the values.
     curve_settings : CurveSettings or None
         How factors are fitted; None: main effects alone.
@@ -39,7 +39,7 @@ class ClassCandidate:
         Candidate of the same scale that must still be in the race; None: no condition.
     """
 
-    ranked: bool
+    in_ranks: bool
     curve_settings: CurveSettings | None = None
     stage: int = 0
     parent: CurveSettings | None = None
@@ -52,7 +52,7 @@ class ClassCandidate:
     @property
     def name(self) -> str:
         """Name in summaries."""
-        scale = "of ranks" if self.ranked else "of values"
+        scale = "of ranks" if self.in_ranks else "of values"
         if self.curve_settings is None:
             return f"main effects {scale}"
         if PRODUCT in self.curve_settings.ranks:
@@ -81,10 +81,10 @@ def class_candidates(
     Product factors are among them where ``n_columns``, those that vary, and the rows are few enough.
     """
     by_stage = _settings_by_stage(ranks, settings, groups or FactorGroups(0), n_rows, n_columns)
-    found = [ClassCandidate(ranked) for ranked in scales]
+    found = [ClassCandidate(in_ranks) for in_ranks in scales]
     for stage, raced in enumerate(by_stage):
         for curve_settings, parent in raced:
-            found += [ClassCandidate(ranked, curve_settings, stage, parent) for ranked in scales]
+            found += [ClassCandidate(in_ranks, curve_settings, stage, parent) for in_ranks in scales]
     return found
 
 

@@ -22,7 +22,7 @@ from ahofm.priors.column import FactorPrior
 from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_fit import ClassFit
 from ahofm.shared_curves.class_rows import ClassRows
-from ahofm.shared_curves.columns import CodedColumn, class_columns, in_ranks, scales_differ
+from ahofm.shared_curves.columns import CodedColumn, class_columns, columns_in_ranks, scales_differ
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.search import Search, search
@@ -77,12 +77,13 @@ class ClassProblems:
         factor_prior: FactorPrior = "spline" if settings.factor_prior == "auto" else settings.factor_prior
         columns = {False: class_columns(varying_books, automatic, factor_prior, center=settings.center, counts=counts)}
         if factor_prior == "spline" and scales_differ(varying_books, automatic):
-            columns[True] = in_ranks(columns[False], automatic, center=settings.center)
+            columns[True] = columns_in_ranks(columns[False], automatic, center=settings.center)
         groups = factor_groups(settings, data.encoder.names, varying)
         backend = backend_of(settings.device)
         compiled = isinstance(backend, CpuBackend) and backend.compiled_sweeps
         return cls(
-            varying, {ranked: ClassProblem(rows, priors, coded, groups, compiled) for ranked, priors in columns.items()}
+            varying,
+            {in_ranks: ClassProblem(rows, priors, coded, groups, compiled) for in_ranks, priors in columns.items()},
         )
 
 
@@ -136,7 +137,7 @@ def fit_classes(
     fits = {
         candidate.name: [ClassFit.of(problems.by_scale[k], designs[k], states[k])]
         for candidate in candidates
-        if candidate.curve_settings is None and (k := candidate.ranked) in states
+        if candidate.curve_settings is None and (k := candidate.in_ranks) in states
     }
     validation = None
     if not runner.stopped() and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS and settings.effort != "fast":
@@ -172,11 +173,11 @@ def _weights_by_order(
         return by_order
     if stopped:
         return {order: [] for order in orders}
-    ranked = [
-        candidate for candidate in candidates if candidate.ranked == candidates[-1].ranked
+    robust = [
+        candidate for candidate in candidates if candidate.in_ranks == candidates[-1].in_ranks
     ]  # no validation rows: the robust scale
     learned = [
-        candidate for candidate in ranked if candidate.curve_settings is None or candidate.curve_settings.learned
+        candidate for candidate in robust if candidate.curve_settings is None or candidate.curve_settings.learned
     ]
     return {order: [(1.0, [candidate for candidate in learned if candidate.order <= order][-1])] for order in orders}
 
@@ -202,9 +203,9 @@ def _members(
         (
             name,
             _member(
-                problems.by_scale[candidate.ranked],
-                designs[candidate.ranked],
-                states[candidate.ranked],
+                problems.by_scale[candidate.in_ranks],
+                designs[candidate.in_ranks],
+                states[candidate.in_ranks],
                 candidate,
                 (settings.seed, k),
             ),
