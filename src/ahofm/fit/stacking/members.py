@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from ahofm.fit.solvers.subsample.refine import refined_fits, subsample_of
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.stacking.candidates import Candidate, random_stream
-from ahofm.fit.stacking.cross_validate import CrossValidation, with_original_weights
-from ahofm.fit.stacking.problem import Plan, TrainingProblem
-from ahofm.fit.stacking.runner import StagedRunner
+from ahofm.fit.stacking.cross_validate import CrossValidation
+from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.fit.stacking.runner import Plan, StagedRunner
+from ahofm.fit.stacking.variance import with_original_weights
 from ahofm.fit.stacking.weights import StackingWeights
 from ahofm.training.members import members_per_candidate
 from ahofm.training.runner import Deadline
@@ -188,9 +189,9 @@ def _fit_members(
     complete : list of bool
         Whether all stages of a job came to their end.
     """
-    rows, precise = subsample_of(problem) if problem.refined else problem, validation.problem
+    rows, precision_weighted = subsample_of(problem) if problem.refined else problem, validation.problem
     staged_fits = [
-        (precise if candidates[candidate].weighted else rows).staged_fit(
+        (precision_weighted if candidates[candidate].weighted else rows).staged_fit(
             candidates[candidate],
             random_stream(candidates, candidate),
             copy,
@@ -203,7 +204,7 @@ def _fit_members(
     # A checkpoint does not keep posteriors, from which a refinement starts
     found = runner(staged_fits, None if problem.refined else name)
     found = [
-        with_original_weights(fits, precise, problem) if candidates[candidate].weighted else fits
+        with_original_weights(fits, precision_weighted, problem) if candidates[candidate].weighted else fits
         for (candidate, _), fits in zip(jobs, found, strict=True)
     ]
     converged = all(staged.converged for staged in staged_fits)

@@ -269,7 +269,7 @@ class LinearPredictor:
                     self.posterior, tensor_smoothing=TensorSmoothing.start(self._margins(), information, n_rows)
                 )
 
-    def learn_tensor_smoothing(self, information: float) -> None:
+    def update_tensor_smoothing(self, information: float) -> None:
         """One Fellner–Schall step for the smoothing parameters of pairs, where they have tensor product penalties."""
         if self.posterior.tensor_smoothing is not None:
             self.posterior = replace(
@@ -306,9 +306,9 @@ class LinearPredictor:
         """Means and tempered variances of a column's functions."""
         return ColumnMoments(j, self.blocks[j].mean, self.tempering * self.blocks[j].variance)
 
-    def solve(self, j: int, sums: BlockSums, dispersion: float, *, learn: bool, damping: float = 0.0) -> None:
+    def solve(self, j: int, sums: BlockSums, dispersion: float, *, update_lam: bool, damping: float = 0.0) -> None:
         """Solve a column's block given its sums over rows."""
         ranks, tensor_penalty = list(self.posterior.ranks.values()), self.tensor_penalty(j)
         self.blocks[j] = self.blocks[j].solved(
-            sums, dispersion, ranks, learn=learn, damping=damping, tensor_penalty=tensor_penalty
+            sums, dispersion, ranks, update_lam=update_lam, damping=damping, tensor_penalty=tensor_penalty
         )

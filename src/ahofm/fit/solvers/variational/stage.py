@@ -135,7 +135,7 @@ class Stage:
             if number in FAMILY_SWEEPS:
                 state.learn_parameters()
             floor = WARM_DISPERSION_RATIO * state.dispersion if warm else 0.0
-            state.sweep(learn=not warm, backwards=number % 2 == 1, floor=floor)
+            state.sweep(update_lam=not warm, backwards=number % 2 == 1, floor=floor)
             self.number, value = number + 1, state.objective()
             if may_fail and self._diverged(reference):
                 raise FailedError("sweeps diverge")
@@ -174,7 +174,7 @@ class Stage:
             if number < schedule.learning:
                 if number in FAMILY_SWEEPS:
                     state.learn_parameters()
-                state.sweep(learn=True, backwards=backwards, floor=0.0)
+                state.sweep(update_lam=True, backwards=backwards, floor=0.0)
             else:
                 state.sweep_coefficients(backwards=backwards)
                 unchanged = unchanged + 1 if self._rms_change() < CONVERGED_CHANGE else 0

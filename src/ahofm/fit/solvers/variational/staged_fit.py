@@ -360,8 +360,7 @@ class StagedFit:
             return self.main_stage.spectra[k, group, count]
 
     def _spectrum_of(self, group: ColumnGroup, gradient: Floats, count: int) -> Spectrum:
-        codes = Codes(tuple(self.codes.columns[j] for j in group), tuple(self.codes.sizes[j] for j in group))
-        return Spectrum.of([self.columns[j] for j in group], codes, gradient, count)
+        return Spectrum.of([self.columns[j] for j in group], self.codes.of_columns(group), gradient, count)
 
     def _stage(self, order: int, report: Report, n_growths: int = 0, reference: Reference | None = None) -> bool:
         """The sweeps of a stage, warm-started if a reference is given; returns whether the fit is to stop."""
