@@ -42,7 +42,7 @@ class Sweeps(Protocol):
     """Sweeps over main effects, curves and loadings, from a state that they take over."""
 
     def sweep_mains(self, *, update_lam: bool, bound: bool = False) -> None:
-        """One step of all main effects; ``update_lam``: of smoothing parameters, too; ``bound``: with that bound."""
+        """One step of all main effects, ``update_lam``: and of smoothing parameters; ``bound``: with that bound."""
         ...
 
     def sweep(self, number: int, *, update_lam: bool, bound: bool = False) -> None:
