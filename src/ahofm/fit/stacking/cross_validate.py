@@ -21,7 +21,7 @@ from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.variance import weighted_by_precision, with_original_weights
 from ahofm.fit.stacking.weights import Scores, predict_at
 from ahofm.model import Validated
-from ahofm.model.prediction_scores import scores_of_classes, scores_of_numbers
+from ahofm.model.prediction_scores import deviance_explained, scores_of_classes, scores_of_numbers
 from ahofm.model.survival_scores import concordance
 from ahofm.orders import PRODUCT, Orders
 from ahofm.training.case_control import sample_weight
@@ -349,16 +349,22 @@ def validated(problem: TrainingProblem, scores: Scores | None, classes: tuple[An
     if scores is None:
         return None
     data, response = problem.data, scores.response
-    units, weight = data.units, response.weight
+    units, weight, of = data.units, response.weight, problem.response.n_rows
+    # All copies of all rows, in parts: a row may be in several, with some of its copies each.
+    n_rows = of if np.isclose(weight.sum(), problem.response.total) else min(response.n_rows, of)
+    factor = np.asarray(units.factor)
     y = units.centre + units.scale * response.y
-    eta = np.asarray(units.shift) + np.asarray(units.factor) * response.shifted(scores.stacked_eta())
+    eta = np.asarray(units.shift) + factor * response.shifted(scores.stacked_eta())
     with quiet():
         mean = data.family.mean(eta)
-        numbers = classes is None and mean.ndim == 1
         if data.family.censored:
             compared = np.arange(0, len(y), -(-len(y) // CONCORDANCE_ROWS))
             found = {"concordance": concordance(y[compared], eta[compared, 0], weight[compared])}
-            return Validated(response.n_rows, problem.response.n_rows, found)
-        found = scores_of_numbers(y, mean, weight) if numbers else scores_of_classes(y, mean, weight)
-    finite = {name: value for name, value in found.items() if np.isfinite(value)}
-    return Validated(response.n_rows, problem.response.n_rows, finite)
+        elif classes is not None or mean.ndim > 1:
+            found = scores_of_classes(y, mean, weight)
+        else:
+            offset = None if response.offset is None else factor * response.offset
+            explained = None if response.quadratic else deviance_explained(data.family, y, eta, weight, offset)
+            found = {} if explained is None else {"deviance explained": explained}
+            found |= scores_of_numbers(y, mean, weight)
+    return Validated(n_rows, of, {name: value for name, value in found.items() if np.isfinite(value)})
