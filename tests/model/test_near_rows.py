@@ -76,7 +76,7 @@ def test_near_rows_have_the_credibility_formula_with_parts_of_copies(fitted, cla
 
 
 def test_they_predict_better_than_copies_alone(fitted, monkeypatch):
-    monkeypatch.setattr("ahofm.training.credibility.LIKELY_NEAR_GAIN", np.inf)
+    monkeypatch.setattr("ahofm.training.credibility.NEAR_STANDARD_ERRORS", np.inf)
     alone = AHOFMRegressor(random_state=0).fit(X, Y)
     assert alone.model_.repeated is None or alone.model_.repeated.near is None
     errors = [np.mean((model.predict(FRESH) - NEW) ** 2) for model in (fitted, alone, fitted.forget_rows())]

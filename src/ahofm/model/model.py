@@ -23,6 +23,7 @@ from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.error_quantiles import ErrorQuantiles
 from ahofm.model.levels import deviance_of_levels, probabilities_of_levels
+from ahofm.model.prediction_scores import deviance_explained, scores_of_numbers
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.repeated import RepeatedRows
 from ahofm.model.shared_predictors import SharedPredictors
@@ -300,15 +301,13 @@ class Model:
             mean = self.family.mean(eta + shifts)
             return float(mean.ndim == 1 and np.allclose(mean[rows], target[rows], rtol=1e-9, atol=0.0))
         self.family.check(target)
-        constant = np.broadcast_to(self.family.start(target, weights, shifts), eta.shape)
-        deviance = self.family.deviance(target, eta + shifts)
+        deviance = None
         if self.repeated is not None and self.repeated.levels is not None:
             deviance = deviance_of_levels(cast("Ordinal", self.family), self.level_probabilities(X, shifts), target)
-        null = self.family.deviance(target, constant + shifts)
-        if deviance is None or null is None:
-            deviance = (target - self.family.mean(eta + shifts)) ** 2
-            null = (target - np.average(target, weights=weights)) ** 2
-        return float(1.0 - weights @ deviance / (weights @ null))
+        explained = deviance_explained(self.family, target, eta + shifts, weights, shifts, deviance)
+        if explained is not None:
+            return explained
+        return scores_of_numbers(target, self.family.mean(eta + shifts), weights)["R2"]
 
     @one_blas_thread()
     def negligible(self, fraction: float = NEGLIGIBLE_FRACTION) -> Negligible:

@@ -14,15 +14,15 @@ from ahofm.columns.table import Table
 from ahofm.families import Bernoulli, Family, Gaussian, Ordinal
 from ahofm.model.near_rows import NearRows, codes_of, distances
 from ahofm.training.validation import mean_and_error
-from ahofm.tuning.classes import AGAINST_COPIES
+from ahofm.tuning.classes import DISAGREEING_COPIES
 from ahofm.tuning.copies import (
-    LIKELY_NEAR_GAIN,
-    LIKELY_NEAR_GAIN_OF_CLASSES,
-    LIKELY_REPEATED_GAIN,
     MOST_NEAR_ROWS,
     NEAR_HALVINGS,
+    NEAR_STANDARD_ERRORS,
+    NEAR_STANDARD_ERRORS_OF_CLASSES,
     NEAR_WIDEST,
     REPEATED_KAPPAS,
+    REPEATED_STANDARD_ERRORS,
 )
 from ahofm.tuning.numerics import LEVEL_BISECTIONS, MOST_REPEATED_LOGIT
 
@@ -111,7 +111,7 @@ class Validation:
         count, total = rows.counts[some.at] - 1.0, rows.sums[some.at] - some.y
         kappa, eta, losses, more = some._best(count, total, None if levels is None else levels[some.at])
         gain, error = mean_and_error(some.losses - losses, some.weight, some.at)
-        if not gain - more / some.weight.sum() > LIKELY_REPEATED_GAIN * error:
+        if not gain - more / some.weight.sum() > REPEATED_STANDARD_ERRORS * error:
             return None
         found, of_all = self.eta.copy(), self.losses
         found[judged], of_all[judged] = eta, losses
@@ -142,7 +142,7 @@ class Validation:
             part *= part  # those of half the width
         _, width, (kappa, eta, with_near, _) = min(tried, key=lambda one: one[0])
         gain, error = mean_and_error(losses - with_near, self.weight, self.at)
-        likely = LIKELY_NEAR_GAIN_OF_CLASSES if isinstance(self.family, Bernoulli) else LIKELY_NEAR_GAIN
+        likely = NEAR_STANDARD_ERRORS_OF_CLASSES if isinstance(self.family, Bernoulli) else NEAR_STANDARD_ERRORS
         if not gain > likely * error:
             return None
         return Effects(kappa, eta, with_near, NearRows(codes, rows.counts, rows.sums, width))
@@ -154,16 +154,16 @@ class Validation:
         are copies by ordered levels, the row itself among them.
         """
         mean, kappas = self.family.mean(self.eta[:, np.newaxis]), np.geomspace(*REPEATED_KAPPAS)
-        against = 0.0 * kappas if self.family.dispersed else AGAINST_COPIES * np.log1p(1.0 / kappas)
+        disagreement = 0.0 * kappas if self.family.dispersed else DISAGREEING_COPIES * np.log1p(1.0 / kappas)
         if levels is not None:
             assert isinstance(self.family, Ordinal)
             losses = losses_of_levels(self.family, self.eta, self.y, levels, kappas)
         else:
             etas = (linear_predictor_of(self.family, credibility_mean(count, total, kappa, mean)) for kappa in kappas)
             losses = [self._losses(eta) for eta in etas]
-        best = int(np.argmin([self.weight @ loss + more for loss, more in zip(losses, against, strict=True)]))
+        best = int(np.argmin([self.weight @ loss + more for loss, more in zip(losses, disagreement, strict=True)]))
         eta = linear_predictor_of(self.family, credibility_mean(count, total, kappas[best], mean))
-        return float(kappas[best]), eta, losses[best], float(against[best])
+        return float(kappas[best]), eta, losses[best], float(disagreement[best])
 
     def _losses(self, eta: Floats) -> Floats:
         """Squared errors, or minus log-likelihoods."""
@@ -188,7 +188,9 @@ def losses_of_levels(family: Ordinal, eta: Floats, y: Floats, counts: Floats, ka
     others[observed] -= 1.0
     probability, floor = family.probabilities(eta[:, np.newaxis])[observed], np.finfo(float).tiny
     total = others.sum(axis=1)
-    return [-np.log(np.maximum(credibility_mean(total, others[observed], kappa, probability), floor)) for kappa in kappas]
+    return [
+        -np.log(np.maximum(credibility_mean(total, others[observed], kappa, probability), floor)) for kappa in kappas
+    ]
 
 
 def credibility_mean(counts: Floats, sums: Floats, kappa: float, mean: Floats) -> Floats:

@@ -63,7 +63,7 @@ class Scores:
     dispersions : array of shape (rows, candidates, orders), optional
         Dispersion of the fit that predicts a row.
     lines : tuple of int, optional
-        Candidates whose main effects are lines: order 0 stands for their main effects.
+        Candidates whose main effects are lines, without interactions: by themselves they are order 0.
     """
 
     orders: tuple[int, ...]
