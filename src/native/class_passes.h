@@ -67,102 +67,131 @@ void run_class_losses(const ClassLossTask& task, ClassLossSums* sums) {
     *sums = {loss, information, weights};
 }
 
-// Rows of a column's table (codes, F) at the codes of some rows: (rows, F).
-inline void look_up(const SharedRows& rows, const double* table, int64_t first, int64_t count, double* out) {
-    for (int64_t r = 0; r < count; r++)
-        std::memcpy(out + r * rows.F, table + static_cast<int64_t>(rows.codes[first + r]) * rows.F,
-                    static_cast<size_t>(rows.F) * sizeof(double));
-}
+// Pointers of the passes below never overlap, which compilers cannot know: loops over factors are short, and checks at
+// run time would take as long as they do.
+using In = const double* __restrict__;
+using Out = double* __restrict__;
 
 // e_1 .. e_{order - 1} of the other columns, the last one (the slope of the terms) first.
 inline void rests_of(const SharedRows& rows, const SharedOrder& order, const double* curve, const double* state,
                      double* rest) {
+    const int64_t F = rows.F, levels = order.order - 1, rank = order.rank;
+    In phi = curve + order.first, first = state + order.first;
     if (order.order == kProduct) {
-        for (int64_t f = order.first; f < order.first + order.rank; f++) rest[f] = state[f] / curve[f];
+        Out to = rest + order.first;
+        for (int64_t f = 0; f < rank; f++) to[f] = first[f] / phi[f];
         return;
     }
-    const int64_t F = rows.F, levels = order.order - 1;
-    for (int64_t level = 0; level < levels; level++) {
-        const double *e = state + level * F + order.first, *phi = curve + order.first,
-                     *below = rest + (levels - level) * F + order.first;
-        double* to = rest + (levels - 1 - level) * F + order.first;
-        if (level == 0)
-            for (int64_t f = 0; f < order.rank; f++) to[f] = e[f] - phi[f];
-        else
-            for (int64_t f = 0; f < order.rank; f++) to[f] = e[f] - phi[f] * below[f];
+    Out lowest = rest + (levels - 1) * F + order.first;
+    for (int64_t f = 0; f < rank; f++) lowest[f] = first[f] - phi[f];
+    for (int64_t level = 1; level < levels; level++) {
+        In e = first + level * F, below = rest + (levels - level) * F + order.first;
+        Out to = rest + (levels - 1 - level) * F + order.first;
+        for (int64_t f = 0; f < rank; f++) to[f] = e[f] - phi[f] * below[f];
     }
 }
 
+// Per factor, what variances of partners and loadings multiply: sums of squared loadings with their variances, and these.
+struct LoadingSquares {
+    Out total, beside;
+};
+
+inline void squares_of_loadings(const SharedRows& rows, const LoadingSquares& out) {
+    for (int64_t f = 0; f < rows.F; f++) {
+        out.beside[f] = rows.classes_less_one * rows.tempering * rows.loading_variance[f];
+        out.total[f] = rows.products[f * rows.F + f] + out.beside[f];
+    }
+}
+
+// What `uncertain_partners` takes of one row, each from the first factor of the order on.
+struct UncertainRow {
+    In curve, variance, last, rest, moments;  // last: e_order of all columns
+    double weight;
+    Out added, right;
+};
+
 // By variances of partners, per factor of a pair or triple: addition to the diagonal of gram, subtraction from rhs.
-inline void uncertain_partners(const SharedRows& rows, const SharedOrder& order, const double* curve,
-                               const double* variance, const double* state, const double* rest, const double* moments,
-                               double weight, double* added, double* right) {
+template <int Order>
+inline void uncertain_partners(const SharedRows& rows, int64_t rank, In total, In beside, const UncertainRow& row) {
     const int64_t F = rows.F, squares = rows.moments - 1;
-    for (int64_t f = order.first; f < order.first + order.rank; f++) {
+    In curve = row.curve, variance = row.variance, last = row.last, rest = row.rest, moments = row.moments;
+    Out added = row.added, right = row.right;
+    for (int64_t f = 0; f < rank; f++) {
         const double c = curve[f], v = rows.tempering * variance[f], slope = rest[f];
-        const double beside = rows.classes_less_one * rows.tempering * rows.loading_variance[f],
-                     total = rows.products[f * F + f] + beside;
-        const double m0 = moments[f] - v, m1 = moments[F + f] - v * c, m2 = moments[2 * F + f] - v * c * c,
-                     square = moments[squares * F + f] - v * v;
+        const double m0 = moments[f] - v, m1 = moments[F + f] - v * c, m2 = moments[2 * F + f] - v * c * c;
         double slope_variance = m0, covariance = slope * m0 - m1;
-        if (order.order == 3) {
-            const double e1 = rest[F + f], m3 = moments[3 * F + f] - v * c * c * c;
+        if constexpr (Order == 3) {
+            const double e1 = rest[F + f], m3 = moments[3 * F + f] - v * c * c * c,
+                         square = moments[squares * F + f] - v * v;
             slope_variance = e1 * e1 * m0 - 2.0 * e1 * m1 + m2 + 0.5 * (m0 * m0 - square);
             slope_variance = slope_variance > 0.0 ? slope_variance : 0.0;
             covariance = e1 * slope * m0 - (e1 * e1 + slope) * m1 + 2.0 * e1 * m2 - m3;
         }
-        const double without = state[(order.order - 1) * F + f] - c * slope;
-        added[f] = weight * (slope_variance * total + slope * slope * beside);
-        right[f] -= weight * (covariance * total + slope * without * beside);
+        const double without = last[f] - c * slope;
+        added[f] = row.weight * (slope_variance * total[f] + slope * slope * beside[f]);
+        right[f] -= row.weight * (covariance * total[f] + slope * without * beside[f]);
     }
 }
 
 // The same of product factors: to the diagonal of gram alone, since nothing of a term is without the column.
-inline void uncertain_products(const SharedRows& rows, const SharedOrder& order, const double* curve,
-                               const double* variance, const double* rest, const double* moments, double weight,
-                               double* added) {
-    for (int64_t f = order.first; f < order.first + order.rank; f++) {
-        const double beside = rows.classes_less_one * rows.tempering * rows.loading_variance[f],
-                     total = rows.products[f * rows.F + f] + beside, square = rest[f] * rest[f];
+inline void uncertain_products(const SharedRows& rows, int64_t rank, In total, In beside, const UncertainRow& row) {
+    In curve = row.curve, variance = row.variance, rest = row.rest, moments = row.moments;
+    Out added = row.added;
+    for (int64_t f = 0; f < rank; f++) {
+        const double square = rest[f] * rest[f];
         const double slope_variance = moments[f] / (curve[f] * curve[f] + rows.tempering * variance[f]) - square;
-        added[f] = weight * ((slope_variance > 0.0 ? slope_variance : 0.0) * total + square * beside);
+        added[f] = row.weight * ((slope_variance > 0.0 ? slope_variance : 0.0) * total[f] + square * beside[f]);
     }
 }
 
 // Rests of all rows, and what each row adds to the right-hand side and, by variances of partners, to the diagonal.
 void run_shared_slopes(const SharedRows& rows) {
-    const int64_t F = rows.F, depth = rows.levels - 1;
-    Buffer<double> memory(3 * kBlock * F);
-    double *curve = memory.get(), *scaled = curve + kBlock * F, *variance = scaled + kBlock * F;
+    const int64_t F = rows.F, depth = rows.levels - 1, stride = rows.stride;
+    Buffer<double> memory(kBlock * (F + stride) + 2 * F);
+    double *scaled = memory.get(), *pulled = scaled + kBlock * F, *total = pulled + kBlock * stride,
+           *beside = total + F;
+    squares_of_loadings(rows, {total, beside});
     for (int64_t first = 0; first < rows.n; first += kBlock) {
         const int64_t count = rows.n - first < kBlock ? rows.n - first : kBlock;
         double* response = rows.response + first * F;
-        look_up(rows, rows.values, first, count, curve);
         for (int64_t r = 0; r < count; r++) {
             const int64_t i = first + r;
+            const double* curve = rows.values + static_cast<int64_t>(rows.codes[i]) * F;
             double* rest = rows.rests + i * depth * F;
             for (int o = 0; o < rows.n_orders; o++)
-                rests_of(rows, rows.orders[o], curve + r * F, rows.state + i * rows.levels * F, rest);
-            for (int64_t f = 0; f < F; f++) scaled[r * F + f] = rows.weight[i] * rest[f] * curve[r * F + f];
+                rests_of(rows, rows.orders[o], curve, rows.state + i * rows.levels * F, rest);
+            const double weight = rows.weight[i];
+            In phi = curve, slope = rest;
+            Out to = scaled + r * F;
+            for (int64_t f = 0; f < F; f++) to[f] = weight * slope[f] * phi[f];
         }
+        // Slopes without the column's terms, by class, then by factor
+        std::memcpy(pulled, rows.slope + first * stride, static_cast<size_t>(count * stride) * sizeof(double));
+        add_product({scaled, F, 1}, count, rows.loadings, stride, stride, F, 1.0, pulled, stride);
         std::memset(response, 0, static_cast<size_t>(count * F) * sizeof(double));
-        add_product({rows.slope + first * rows.stride, rows.stride, 1}, count, rows.loadings_by_class, F, F, rows.K,
-                    1.0, response, F);
-        add_product({scaled, F, 1}, count, rows.products, F, F, F, 1.0, response, F);
-        if (rows.tempering > 0.0) look_up(rows, rows.variance, first, count, variance);
+        add_product({pulled, stride, 1}, count, rows.loadings_by_class, F, F, rows.K, 1.0, response, F);
         for (int64_t r = 0; r < count; r++) {
             const int64_t i = first + r;
             const double* rest = rows.rests + i * depth * F;
-            double* right = response + r * F;
-            for (int64_t f = 0; f < F; f++) right[f] *= rest[f];
-            for (int o = 0; o < rows.n_orders && rows.tempering > 0.0; o++)
-                if (rows.orders[o].order == kProduct)
-                    uncertain_products(rows, rows.orders[o], curve + r * F, variance + r * F, rest,
-                                       rows.moment_sums + i * rows.moments * F, rows.weight[i], rows.added + i * F);
-                else if (rows.orders[o].order <= 3)
-                    uncertain_partners(rows, rows.orders[o], curve + r * F, variance + r * F,
-                                       rows.state + i * rows.levels * F, rest, rows.moment_sums + i * rows.moments * F,
-                                       rows.weight[i], rows.added + i * F, right);
+            In slope = rest;
+            Out right = response + r * F;
+            for (int64_t f = 0; f < F; f++) right[f] *= slope[f];
+            for (int o = 0; o < rows.n_orders && rows.tempering > 0.0; o++) {
+                const SharedOrder& order = rows.orders[o];
+                const int64_t at = order.first, code = static_cast<int64_t>(rows.codes[i]) * F + at;
+                const int64_t last = order.order == kProduct ? 0 : order.order - 1;
+                const UncertainRow row{rows.values + code,
+                                       rows.variance + code,
+                                       rows.state + (i * rows.levels + last) * F + at,
+                                       rest + at,
+                                       rows.moment_sums + i * rows.moments * F + at,
+                                       rows.weight[i],
+                                       rows.added + i * F + at,
+                                       response + r * F + at};
+                if (order.order == kProduct) uncertain_products(rows, order.rank, total + at, beside + at, row);
+                if (order.order == 2) uncertain_partners<2>(rows, order.rank, total + at, beside + at, row);
+                if (order.order == 3) uncertain_partners<3>(rows, order.rank, total + at, beside + at, row);
+            }
         }
     }
 }
@@ -183,11 +212,13 @@ void run_shared_sums(const SharedRows& rows, const uint32_t* sorted, const uint3
             const int64_t count = left < most ? left : most;
             for (int64_t r = 0; r < count; r++) {
                 const int64_t i = sorted[begin + r];
-                const double* slope = rows.rests + i * step;
+                const double weight = rows.weight[i];
+                In slope = rows.rests + i * step, response = rows.response + i * F;
+                Out to = slopes + r * F, times = weighted + r * F, sum = right;
                 for (int64_t f = 0; f < F; f++) {
-                    slopes[r * F + f] = slope[f];
-                    weighted[r * F + f] = rows.weight[i] * slope[f];
-                    right[f] += rows.response[i * F + f];
+                    to[f] = slope[f];
+                    times[f] = weight * slope[f];
+                    sum[f] += response[f];
                 }
             }
             for (int64_t f = 0; f < F; f += 4)
@@ -203,59 +234,91 @@ void run_shared_sums(const SharedRows& rows, const uint32_t* sorted, const uint3
     }
 }
 
-// Adds sign times the tempered variances v of a column to the sums over columns of v curve^k, and of v^2, of a row; for
-// product factors, multiplies by curve^2 + v or divides by it.
-inline void change_moments(const SharedRows& rows, const SharedOrder& order, const double* v, const double* curve,
-                           double sign, double* sums) {
+// Adds the tempered variances v of a column to the sums over columns of v curve^k, and of v^2, of a row or code; product
+// factors are multiplied by curve^2 + v.
+inline void add_moments(const SharedRows& rows, const SharedOrder& order, In v, In curve, Out sums) {
     const int64_t F = rows.F;
     for (int64_t f = order.first; f < order.first + order.rank; f++) {
         if (order.order == kProduct) {
-            const double square = curve[f] * curve[f] + rows.tempering * v[f];
-            sums[f] = sign > 0.0 ? sums[f] * square : sums[f] / square;
+            sums[f] *= curve[f] * curve[f] + rows.tempering * v[f];
             continue;
         }
         const double variance = rows.tempering * v[f];
-        double moment = sign * variance;
+        double moment = variance;
         for (int64_t k = 0; k + 1 < rows.moments; k++, moment *= curve[f]) sums[k * F + f] += moment;
-        sums[(rows.moments - 1) * F + f] += sign * variance * variance;
+        sums[(rows.moments - 1) * F + f] += variance * variance;
+    }
+}
+
+// What the new curves of a column change in the moments of rows of a code, to `out` (moments, F); of product factors,
+// what they multiply them by. `before` (moments, F) is overwritten.
+inline void moment_changes(const SharedRows& rows, const SharedMove& move, int64_t code, double* before, double* out) {
+    const int64_t F = rows.F;
+    for (int64_t at = 0; at < rows.moments * F; at++) before[at] = out[at] = 0.0;
+    for (int o = 0; o < rows.n_orders; o++) {
+        const SharedOrder& order = rows.orders[o];
+        if (order.order == kProduct)
+            for (int64_t f = order.first; f < order.first + order.rank; f++) before[f] = out[f] = 1.0;
+        add_moments(rows, order, rows.variance + code * F, rows.values + code * F, before);
+        add_moments(rows, order, move.variance + code * F, move.values + code * F, out);
+        for (int64_t f = order.first; f < order.first + order.rank; f++) {
+            if (order.order == kProduct) out[f] /= before[f];
+            for (int64_t k = 0; k < rows.moments && order.order != kProduct; k++) out[k * F + f] -= before[k * F + f];
+        }
+    }
+}
+
+// Adds a column's changes of a code to the moments of a row; those of product factors are multiplied by theirs.
+inline void move_moments(const SharedRows& rows, const SharedOrder& order, In change, Out sums) {
+    const int64_t F = rows.F, last = order.first + order.rank;
+    if (order.order == kProduct) {
+        for (int64_t f = order.first; f < last; f++) sums[f] *= change[f];
+        return;
+    }
+    for (int64_t k = 0; k < rows.moments; k++)
+        for (int64_t f = order.first; f < last; f++) sums[k * F + f] += change[k * F + f];
+}
+
+// States of a row, given the changes d of its curves and, of product factors, the new curves.
+inline void move_states(const SharedRows& rows, const SharedOrder& order, const double* d, const double* curve,
+                        const double* rests, double* state) {
+    const int64_t F = rows.F, rank = order.rank;
+    In difference = d + order.first, now = curve + order.first;
+    for (int64_t level = 0; level < (order.order == kProduct ? 1 : order.order); level++) {
+        Out e = state + level * F + order.first;
+        if (order.order == kProduct) {
+            In rest = rests + order.first;
+            for (int64_t f = 0; f < rank; f++) e[f] = rest[f] * now[f];
+        } else if (level == 0) {
+            for (int64_t f = 0; f < rank; f++) e[f] += difference[f];
+        } else {
+            In below = rests + (order.order - 1 - level) * F + order.first;
+            for (int64_t f = 0; f < rank; f++) e[f] += difference[f] * below[f];
+        }
     }
 }
 
 // Moves all rows to a column's new curves: states, moments, and linear predictors.
 void run_shared_move(const SharedRows& rows, const SharedMove& move) {
     const int64_t F = rows.F, depth = rows.levels - 1;
-    Buffer<double> memory(2 * kBlock * F);
-    double *difference = memory.get(), *change = difference + kBlock * F;
+    const int64_t moments = rows.tempering > 0.0 ? rows.moments * F : 0;
+    Buffer<double> memory(kBlock * F + (move.n_codes + 1) * moments);
+    double *change = memory.get(), *of_codes = change + kBlock * F, *before = of_codes + move.n_codes * moments;
+    for (int64_t code = 0; code < move.n_codes && moments > 0; code++)
+        moment_changes(rows, move, code, before, of_codes + code * moments);
     for (int64_t first = 0; first < rows.n; first += kBlock) {
         const int64_t count = rows.n - first < kBlock ? rows.n - first : kBlock;
-        look_up(rows, move.difference, first, count, difference);
         for (int64_t r = 0; r < count; r++) {
             const int64_t i = first + r, code = static_cast<int64_t>(rows.codes[i]);
-            const double *rest = rows.rests + i * depth * F, *d = difference + r * F;
-            double* state = rows.state + i * rows.levels * F;
-            for (int64_t f = 0; f < F; f++) {
-                change[r * F + f] = rest[f] * d[f];
-                state[f] += d[f];
-            }
-            for (int o = 0; o < rows.n_orders; o++) {
-                const SharedOrder& order = rows.orders[o];
-                if (order.order == kProduct) {
-                    const double* now = move.values + code * F;
-                    for (int64_t f = order.first; f < order.first + order.rank; f++) state[f] = rest[f] * now[f];
-                    continue;
-                }
-                for (int64_t level = 1; level < order.order; level++) {
-                    const double* below = rest + (order.order - 1 - level) * F;
-                    double* e = state + level * F;
-                    for (int64_t f = order.first; f < order.first + order.rank; f++) e[f] += d[f] * below[f];
-                }
-            }
-            if (!(rows.tempering > 0.0)) continue;
-            double* sums = rows.moment_sums + i * rows.moments * F;
-            for (int o = 0; o < rows.n_orders; o++) {
-                change_moments(rows, rows.orders[o], rows.variance + code * F, rows.values + code * F, -1.0, sums);
-                change_moments(rows, rows.orders[o], move.variance + code * F, move.values + code * F, 1.0, sums);
-            }
+            const double *rests = rows.rests + i * depth * F, *difference = move.difference + code * F;
+            In rest = rests, d = difference;
+            Out to = change + r * F;
+            for (int64_t f = 0; f < F; f++) to[f] = rest[f] * d[f];
+            for (int o = 0; o < rows.n_orders; o++)
+                move_states(rows, rows.orders[o], difference, move.values + code * F, rests,
+                            rows.state + i * rows.levels * F);
+            for (int o = 0; o < rows.n_orders && moments > 0; o++)
+                move_moments(rows, rows.orders[o], of_codes + code * moments, rows.moment_sums + i * moments);
         }
         add_product({change, F, 1}, count, rows.loadings, rows.stride, rows.stride, F, 1.0,
                     move.eta + first * rows.stride, rows.stride);
@@ -270,8 +333,8 @@ void run_shared_add(const SharedRows& rows, bool moments) {
         const double* curve = rows.values + code * F;
         if (moments) {
             for (int o = 0; o < rows.n_orders; o++)
-                change_moments(rows, rows.orders[o], rows.variance + code * F, curve, 1.0,
-                               rows.moment_sums + i * rows.moments * F);
+                add_moments(rows, rows.orders[o], rows.variance + code * F, curve,
+                            rows.moment_sums + i * rows.moments * F);
             continue;
         }
         double* state = rows.state + i * rows.levels * F;

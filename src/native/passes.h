@@ -354,6 +354,7 @@ struct SharedRows {
 struct SharedMove {
     const double *difference, *values, *variance;  // (codes with the neutral one, F): new less old, and new
     double* eta;                                   // (n, stride)
+    int64_t n_codes;                               // with the neutral one
 };
 
 // c (rows, columns) += a (rows, depth) b (depth, columns); `transposed`: a is stored as (depth, rows).

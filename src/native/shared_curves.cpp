@@ -211,7 +211,7 @@ void SharedCurves::move_curves(size_t j, bool learn) {
             new_variance_[at] = variance / (scale_[g] * scale_[g]);
             difference_[at] = value * scale_[g] - curves.values[at];
         }
-    passes_.shared_move(rows_of(j), {difference_.data(), new_values_.data(), new_variance_.data(), eta_.data()});
+    passes_.shared_move(rows_of(j), {difference_.data(), new_values_.data(), new_variance_.data(), eta_.data(), codes});
     evaluated_ = false;
     std::copy_n(new_values_.begin(), codes * F_, curves.values);
     std::copy_n(new_variance_.begin(), codes * F_, curves.variance);
