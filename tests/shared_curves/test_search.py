@@ -97,11 +97,11 @@ def test_products_must_predict_better_than_main_effects() -> None:
     for one in products:
         race.candidates.append(one)
         race.losses[one.name] = np.full(100, 1.0)
-    last = race.candidates[-1]
-    assert last.name == "product factors of values (16)"
-    assert last not in race.left()
-    race.losses[last.name] = np.full(100, 0.9)
-    assert last in race.left()
+    (factors,) = (one for one in race.candidates if one.order == PRODUCT)
+    assert factors.name == "product factors of values (16)"
+    assert factors not in race.left()
+    race.losses[factors.name] = np.full(100, 0.9)
+    assert factors in race.left()
     assert len(race.left()) == len(products)
 
 
