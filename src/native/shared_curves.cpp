@@ -126,6 +126,7 @@ SharedRows SharedCurves::rows_of(size_t j) {
             orders_.data(),
             static_cast<int>(orders_.size()),
             column.codes.data(),
+            column.n_codes,
             column.curves.values,
             column.curves.variance,
             padded_loadings_.data(),
@@ -211,7 +212,7 @@ void SharedCurves::move_curves(size_t j, bool learn) {
             new_variance_[at] = variance / (scale_[g] * scale_[g]);
             difference_[at] = value * scale_[g] - curves.values[at];
         }
-    passes_.shared_move(rows_of(j), {difference_.data(), new_values_.data(), new_variance_.data(), eta_.data(), codes});
+    passes_.shared_move(rows_of(j), {difference_.data(), new_values_.data(), new_variance_.data(), eta_.data()});
     evaluated_ = false;
     std::copy_n(new_values_.begin(), codes * F_, curves.values);
     std::copy_n(new_variance_.begin(), codes * F_, curves.variance);

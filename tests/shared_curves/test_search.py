@@ -132,7 +132,7 @@ def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
         if one.stage < 2:
             race.candidates.append(one)
             race.losses[one.name] = np.full(100, 1.0 + 0.5 * one.ranked)
-    triple: list[ClassCandidate] = [one for one in cheap if one.stage == 2]
+    triple: list[ClassCandidate] = [one for one in cheap if one.order == 3]
     assert [race.admits(one) for one in triple] == [True, False]
     parent = next(one for one in race.candidates if one.curve_settings == triple[0].parent and not one.ranked)
     race.losses[parent.name] = np.full(100, 1.4)

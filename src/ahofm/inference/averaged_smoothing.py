@@ -234,7 +234,7 @@ def _mixture(c: Floats, q: Floats, batch: _GroupConstants) -> tuple[Floats, Floa
 def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
     """Lambda (groups,) with ``sum_i 1 / (1 + lambda ratio_i) = edf`` in each group, by Newton's method.
 
-    Between the solutions for m times the largest and the smallest ratio, with a bisection where a step would leave these.
+    Between the solutions for m times the largest and the smallest ratio; halfway where a step would leave these.
 
     Parameters
     ----------

@@ -94,8 +94,8 @@ def _settings_by_stage(
 ) -> list[list[tuple[CurveSettings, CurveSettings | None]]]:
     """Settings of shared curves by stage of the race, each with the settings that it depends on.
 
-    First early stopping with fixed smoothing parameters, for pairs; then learned smoothing parameters, for pairs and for
-    product factors. Where none of these is much better than pairs, more pairs and factors of all orders come last.
+    First early stopping with fixed smoothing parameters, for pairs; then learned smoothing parameters, for pairs and
+    for product factors. Where none of these is much better than pairs, more pairs and factors of all orders come last.
     """
     if not ranks:
         return []
