@@ -142,6 +142,30 @@ def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
     assert race.admits(triple[0])
 
 
+def test_candidates_that_add_nothing_to_others_are_not_fitted_to_other_parts() -> None:
+    rows, eta = _rows(300)
+    candidates = class_candidates({2: 4}, Settings(), scales=[False], n_rows=1_000)
+    mains, early, learned, wide = candidates
+    race = Race(rows.weight)
+    for one, own in ((mains, 0.0 * eta), (early, eta), (learned, eta[::-1]), (wide, -eta)):
+        race.add(one, {1: own}, rows)
+    race.losses[wide.name] = race.losses[learned.name] = race.losses[early.name]  # no worse, and yet of no use
+    assert race.left() == candidates
+    assert race.stacked(rows) == [mains, early]
+
+
+def test_without_weight_all_stay_in_the_race() -> None:
+    rng = np.random.default_rng(1)
+    rows = ClassRows(rng.integers(0, 3, 300).astype(np.intp), np.ones(300), None, 3)
+    candidates = class_candidates({2: 4}, Settings(), scales=[False], n_rows=1_000)
+    race = Race(rows.weight)
+    for one in candidates:
+        wrong = -(rows.y == np.arange(3)[:, np.newaxis]).astype(np.float64)
+        race.add(one, {1: (0.0 if one.order == 1 else 3.0) * wrong}, rows)
+        race.losses[one.name] = np.ones(300)
+    assert race.stacked(rows) == candidates
+
+
 @pytest.mark.parametrize(("size", "factor"), [(0.8, 1.25), (1.0, 1.0), (1.5, 1.0)])
 def test_timid_linear_predictors_get_weights_above_one(size: float, factor: float) -> None:
     rows, truth = _rows(20_000)
