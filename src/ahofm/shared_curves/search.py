@@ -229,8 +229,8 @@ class Race:
 
     def admits(self, candidate: ClassCandidate) -> bool:
         """Whether a candidate of a later stage is fitted: if its scale and its parent are still in the race."""
-        same = [one for one in self.candidates if one.ranked == candidate.ranked]
-        if not any(self.near(one, SCALE_LOSS_RATIO) for one in same):
+        same, means = [one for one in self.candidates if one.ranked == candidate.ranked], self.means()
+        if min(means[one.name] for one in same) > SCALE_LOSS_RATIO * max(min(means.values()), LEAST_CLASS_LOSS):
             return False
         parents = [one for one in same if one.curve_settings == candidate.parent]
         return candidate.parent is None or any(self.near(one, RACE_LOSS_RATIO) for one in parents)
