@@ -364,4 +364,7 @@ class Model:
     @cached_property
     def _curves(self) -> Prediction:
         """The linear predictors as a backend evaluates them."""
-        return backend_of().curves(tuple(one.curves(self.encoder.codebooks) for one in self.linear_predictors))
+        books, shared = self.encoder.codebooks, SharedPredictors.of(self.linear_predictors)
+        if shared is not None:
+            return backend_of().curves(shared.curves(books))
+        return backend_of().curves(tuple(one.curves(books) for one in self.linear_predictors))
