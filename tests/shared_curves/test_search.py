@@ -7,6 +7,7 @@ from scipy.special import softmax
 from ahofm.orders import PRODUCT
 from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_rows import ClassRows
+from ahofm.shared_curves.ensemble import _starts_per_candidate
 from ahofm.shared_curves.search import Judged, Race, Search
 from ahofm.shared_curves.stack import stacked
 from ahofm.training.settings import Settings
@@ -152,6 +153,14 @@ def test_candidates_that_add_nothing_to_others_are_not_fitted_to_other_parts() -
     race.losses[wide.name] = race.losses[learned.name] = race.losses[early.name]  # no worse, and yet of no use
     assert race.left() == candidates
     assert race.stacked(rows) == [mains, early]
+
+
+def test_learned_candidates_have_two_starts_where_they_have_the_most_weight() -> None:
+    found = class_candidates({2: 4}, Settings(), scales=[False], n_rows=1_000, n_columns=5)
+    weighted = {one.name: one for one in found if one.curve_settings is not None}
+    early, learned, products, wide = weighted
+    top = {early: 0.5, learned: 0.2, products: 0.3}
+    assert _starts_per_candidate(weighted, top, Settings()) == {early: 4, learned: 1, products: 2, wide: 1}
 
 
 def test_without_weight_all_stay_in_the_race() -> None:
