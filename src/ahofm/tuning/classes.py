@@ -83,8 +83,8 @@ sweeps than a single start."""
 
 SEARCH_STARTS, FIXED_STARTS, LEARNED_STARTS = 2, 4, 2
 """Starts of a candidate in the search, and of those with weight in the fit to all rows, whose mean is the model;
-learned candidates that do not have the most weight have one. With two of these, too, the log-loss of balance, splits 400
-to 415, is .999 +- .004 times as large, that of glass .994 +- .005, of contraceptive and vowel the same."""
+learned candidates that do not have the most weight have one. With two of these, too, the log-loss of balance, splits
+400 to 415, is .999 +- .004 times as large, that of glass .994 +- .005, of contraceptive and vowel the same."""
 
 CLASS_FOLDS, CLASS_FOLDED_ROWS = 3, 3_000
 """Number of folds, up to so many rows; beyond, there is one part to fit and one to validate."""
