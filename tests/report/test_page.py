@@ -62,7 +62,16 @@ def classes(count):
     return AHOFMClassifier(order=2, **ONE).fit(X, np.array(["no", "perhaps", "yes"])[y])
 
 
+def many_levels():
+    """Nearly all entries of the band are repeated ones: it is small, whatever the number of levels."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"wind": rng.uniform(-1, 1, 9000), "season": rng.integers(0, 3000, 9000).astype(str)})
+    y = rng.normal(size=3000)[X["season"].astype(int)] + np.sin(3 * X["wind"]) + 0.3 * rng.normal(size=9000)
+    return AHOFMRegressor(**ONE, order=2).fit(X, y)
+
+
 MAKERS = {
+    "many levels": many_levels,
     "default": lambda: gaussian(factor_prior="auto", n_members="auto"),
     "not centred": lambda: gaussian(center=False),
     "kinds": lambda: gaussian(
@@ -287,13 +296,15 @@ def test_contours_lie_where_the_level_is():
 
 @pytest.mark.skipif(NODE is None, reason="needs node")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["default", "kinds", "a line", "counts", "three classes"])
+@pytest.mark.parametrize("name", ["default", "kinds", "a line", "counts", "three classes", "many levels"])
 def test_the_page_has_the_intervals_of_python(fitted, name):
     model = model_named(fitted, name)
     data = content_of(page(model))
     X, _, _ = rows(25, seed=4)
     X.loc[0, "season"] = "never seen"
     X.loc[1, "wind"] = 3.0
+    if name == "many levels":
+        X = X[["wind"]].fillna(0.0).assign(season=["never seen", *(str(k) for k in range(0, 2400, 100))])
     places = [
         [
             None if pd.isna(v) else float(v) if column["numbers"] else _place(column["levels"], v)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from ahofm import AHOFMClassifier, AHOFMRegressor, Cyclic
+from ahofm.cli.words import in_words
 from ahofm.explain import checks, effect, observed_and_fitted, summary
 from ahofm.inference.dispersion import DispersionWarning
 from ahofm.model.trace import Gain, Validated
@@ -183,8 +184,73 @@ def test_scores_do_not_count_rows_that_nobody_gave():
     validated = Validated(rows=150, of=200, scores={"R2": 0.9, "RMSE": 0.3})  # 200 of the 300 that differ
     told = replace(summary(model), validated=validated)
     assert "R², cross-validated on 150 rows" in {one["label"] for one in facts(model.model_, told, 1)}
+    assert "cross-validated on 150 rows, each" in str(told)
     told = replace(told, validated=replace(validated, of=300))
+    assert "cross-validated on 150 of 300 rows, each" in str(told)
     assert "RMSE, cross-validated on 150 of 300 rows" in {one["label"] for one in facts(model.model_, told, 1)}
+
+
+def test_copies_of_rows_that_are_all_validated_are_all_rows():
+    """A copy of a row may be validated in another part than the next one: there are more parts of rows than rows."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(100, 2)).round(2), columns=["a", "b"]).sample(300, replace=True, random_state=0)
+    y = rng.binomial(2, 1 / (1 + np.exp(-X["a"])))
+    model = AHOFMRegressor(family="ordinal", order=2, random_state=0, n_jobs=1).fit(X, y)
+    found = model.model_.validated
+    assert found.rows == found.of < 300
+    assert "cross-validated on all rows" in str(model.summary())
+    assert "cross-validated on all rows" in model._repr_html_()
+
+
+def test_counts_are_judged_by_their_deviance_first():
+    """Comparable with that of training, which R² is not; with the offset also in what it is compared with."""
+    rng = np.random.default_rng(0)
+    X, exposure = pd.DataFrame(rng.normal(size=(600, 2)), columns=["a", "b"]), rng.uniform(0.1, 1.0, 600)
+    y = rng.poisson(exposure * np.exp(0.5 * X["a"]))
+    model = AHOFMRegressor(family="poisson", order=2, random_state=0, n_jobs=1)
+    model.fit(X, y, offset=np.log(exposure))
+    scores, told = model.model_.validated.scores, summary(model)
+    assert list(scores) == ["deviance explained", "R2", "RMSE"]
+    assert 0.5 * told.deviance_explained < scores["deviance explained"] < told.deviance_explained
+    first = facts(model.model_, told, 1)[0]
+    assert first == {
+        "value": f"{scores['deviance explained']:.1%}",
+        "label": "deviance explained, cross-validated on all rows",
+    }
+    gaussian = AHOFMRegressor(order=2, random_state=0, n_jobs=1).fit(X, X["a"] + y)
+    assert list(gaussian.model_.validated.scores) == ["R2", "RMSE"]
+
+
+def test_an_order_that_was_not_kept_has_a_direction():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=300)})
+    told = summary(AHOFMRegressor(**FAST).fit(X, np.sin(X["a"]) + 0.3 * rng.normal(size=300)))
+    for gain, said in (
+        (0.0019, "lowered the loss on rows that were not fitted by only 0.19 ± 0.08 %"),
+        (-0.003, "raised"),
+    ):
+        assert said in " ".join(in_words(replace(told, gains=(Gain(2, 1, gain, 0.0008, 100),)), 300))
+
+
+@pytest.mark.slow
+def test_no_level_of_ordered_ones_is_the_chosen_one(opened):  # noqa: F811
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=300)})
+    one = opened(AHOFMRegressor(family="ordinal", **FAST).fit(X, rng.binomial(2, 1 / (1 + np.exp(-X["a"])))))
+    assert one.locator("#class-bars i.main").count() == 3
+    assert one.locator("#class-bars i.more").count() == 0
+
+
+@pytest.mark.slow
+def test_tall_figures_leave_room_beside_them(opened):  # noqa: F811
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"town": rng.integers(0, 60, 900).astype(str)} | {name: rng.normal(size=900) for name in "abcd"})
+    y = rng.normal(size=60)[X["town"].astype(int)] + 0.3 * X["a"] + 0.2 * X["b"] + 0.1 * X["c"]
+    one = opened(AHOFMRegressor(**FAST).fit(X, y))
+    tops = [box.bounding_box()["y"] for box in one.locator("#curves figure").all()]
+    assert len(tops) == 5
+    tall = one.locator("#curves figure").first.bounding_box()
+    assert tops[3] < tall["y"] + tall["height"] - 100  # the second row begins beside the levels, not below them
 
 
 def test_gains_read_as_sentences():

@@ -77,6 +77,17 @@ def test_few_rows_are_taken_into_memory(client):
     )
 
 
+def test_files_keep_their_partitions(client, tmp_path):
+    """Dask reads several small files at once where few of their columns are needed: targets would have fewer parts."""
+    table = TABLE.iloc[:600]
+    for k in range(3):
+        table.iloc[200 * k : 200 * (k + 1)].to_parquet(tmp_path / f"rows-{k}.parquet")
+    read = dd.read_parquet(tmp_path)
+    own = AHOFMRegressor(order=1, random_state=3).fit(read[FEATURES], read["y"])
+    np.testing.assert_array_equal(coefficients(fitted(table, order=1)), coefficients(own))
+    np.testing.assert_array_equal(own.predict(read[FEATURES]).compute(), own.predict(table[FEATURES]))
+
+
 def test_arrays_of_unknown_length(client, small_raw_sample):
     X, y = TABLE[["x0", "x1", "x2"]].to_numpy(), TABLE["y"].to_numpy()
     whole = AHOFMRegressor(smoothing="df", order=1).fit(X, y)

@@ -19,7 +19,10 @@ def in_words(told: Summary, n_rows: int) -> Iterator[str]:
     if told.validated is not None:
         found = told.validated
         whose = f"all {n_rows:,}" if found.rows == found.of else f"{found.rows:,} of {n_rows:,}"
-        scores = ", ".join(f"{name.replace('R2', 'R²')} {value:.4g}" for name, value in found.scores.items())
+        scores = ", ".join(
+            f"{name} {value:.1%}" if name == "deviance explained" else f"{name.replace('R2', 'R²')} {value:.4g}"
+            for name, value in found.scores.items()
+        )
         yield f"Cross-validated on {whose} rows, each predicted by fits that had not seen it: {scores}."
     if told.deviance_explained is not None:
         yield f"On the rows that it was fitted to it explains {told.deviance_explained:.1%} of the deviance."
@@ -45,7 +48,12 @@ def _order(told: Summary) -> str:
         size = f"{two_digits(100 * abs(gain.gain))} ± {two_digits(100 * gain.error)} %"
         return f"It has {what}: on rows that were not fitted they predict {size} {better} than order {gain.over}."
     if kept == 1 and told.gains:
-        worse = told.gains[0]
-        size = f"{two_digits(100 * worse.gain)} ± {two_digits(100 * worse.error)} %"
-        return f"It has {what}; order {worse.order} would have changed the loss on rows that were not fitted by {size}."
+        higher = told.gains[0]
+        moved = "lowered" if higher.gain >= 0.0 else "raised"
+        size = f"{two_digits(100 * abs(higher.gain))} ± {two_digits(100 * higher.error)} %"
+        only = "only " if higher.gain >= 0.0 else ""
+        return (
+            f"It has {what}; order {higher.order} would have {moved} the loss on rows that were not fitted by "
+            f"{only}{size}."
+        )
     return f"It has {what}."

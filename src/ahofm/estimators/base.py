@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,21 +18,24 @@ from ahofm.columns import ColumnKind
 from ahofm.columns.basis import Floats
 from ahofm.columns.dates import with_dates
 from ahofm.columns.table import Table, as_array, read_table
-from ahofm.cost import Forecast, forecast_fit
 from ahofm.estimators.dask_input import training_rows
 from ahofm.estimators.partial_fit import Pieces
 from ahofm.estimators.progress import Progress
 from ahofm.estimators.shown import Shown
 from ahofm.estimators.training import TrainingRows
 from ahofm.families import Family
-from ahofm.fit import Candidate, Settings, Solver, fit_model
 from ahofm.inference.dispersion import with_dispersion
 from ahofm.model import Model, Negligible, Reason, Record, Trace
 from ahofm.rows import Dataset
 from ahofm.threads import checked, obeys_n_jobs
 from ahofm.training.data import counted_rows
+from ahofm.training.settings import Settings
 from ahofm.training.splits import splits_of
 from ahofm.training.validation import Split
+
+if TYPE_CHECKING:
+    from ahofm.cost import Forecast
+    from ahofm.fit import Candidate, Solver
 
 Rank: TypeAlias = int | Mapping[int, int] | Literal["auto"]
 InteractionCst: TypeAlias = Literal["no_interactions", "pairwise"] | Sequence[Any] | None
@@ -149,6 +152,8 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         Forecast
             ``print`` it, or read ``seconds`` and ``memory``; right to a factor of two as a rule.
         """
+        from ahofm.cost import forecast_fit  # noqa: PLC0415 - as for fits
+
         target, family = self._target_and_family(y)
         table = read_table(X)
         given = {"weight": sample_weight, "offset": offset, "groups": groups}
@@ -178,6 +183,8 @@ class AHOFM(Shown, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         cv: int | Sequence[Split] | None = None,
     ) -> None:
         """Fit and keep the model, none if it fails; an interrupt keeps the best one so far, and reaches the caller."""
+        from ahofm.fit import fit_model  # noqa: PLC0415 - who only predicts needs no solvers
+
         earlier = earlier or (getattr(self, "model_", None) if self.warm_start else None)
         labels = None if classes is None else tuple(classes)
         progress = Progress(self.max_iter) if self.verbose else nullcontext()

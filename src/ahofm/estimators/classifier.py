@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +18,11 @@ from ahofm.estimators.dask_input import dataset_of
 from ahofm.estimators.labels import classes_of, family_of_classes, labels_of, numbers_of, warn_of_rare
 from ahofm.estimators.partial_fit import fit_piece
 from ahofm.families import Family
-from ahofm.fit import Candidate, Solver
 from ahofm.model import Record, check_weight
 from ahofm.training.splits import splits_of
+
+if TYPE_CHECKING:
+    from ahofm.fit import Candidate, Solver
 
 
 class AHOFMClassifier(ClassPredictions, ClassifierMixin, AHOFM):  # type: ignore[misc]  # scikit-learn has no types

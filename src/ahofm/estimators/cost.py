@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from ahofm.cost import Forecast
 from ahofm.estimators.regressor import AHOFMRegressor
+
+if TYPE_CHECKING:
+    from ahofm.cost import Forecast
 
 
 def forecast(

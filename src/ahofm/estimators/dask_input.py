@@ -8,10 +8,9 @@ from typing import Any, cast
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.fit import Settings
-from ahofm.fit.api import most_codes
 from ahofm.rows import Dataset
 from ahofm.scale.partitions import is_dask, mapped
+from ahofm.training.settings import Settings
 
 
 def dataset_of(fitted: Any, X: Any, y: Any, sample_weight: Any, offset: Any, groups: Any = None) -> Dataset | None:
@@ -37,6 +36,7 @@ def dataset_of(fitted: Any, X: Any, y: Any, sample_weight: Any, offset: Any, gro
 
 def _coded(fitted: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> Dataset:
     """A Dask collection, by the codebooks of the last fit when this is to start from it."""
+    from ahofm.fit.api import most_codes  # noqa: PLC0415 - fits are imported when there is one
     from ahofm.scale.collection import ClusterDataset  # noqa: PLC0415 - needs Dask, which X is of
 
     if y is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ahofm.columns.basis import Floats
+from ahofm.explain.arguments import training_of
 
 if TYPE_CHECKING:
     from ahofm.explain.effects import Effect
@@ -30,7 +31,9 @@ def fitted_html(estimator: Any) -> str:
     model = estimator.model_
     shares = estimator.feature_importances_
     order = np.argsort(-shares, kind="stable")
-    score = "" if model.validated is None else f"<p>{escape(str(model.validated))}</p>"
+    training = training_of(estimator)
+    n_rows = None if training is None else training.n_rows
+    score = "" if model.validated is None else f"<p>{escape(model.validated.told(n_rows))}</p>"
     rows = [["column", "importance"], *([model.encoder.names[j], f"{shares[j]:.1%}"] for j in order[:_COLUMNS])]
     more = f"<p>and {len(order) - _COLUMNS} more</p>" if len(order) > _COLUMNS else ""
     return f"{score}{table_html(rows)}{more}"

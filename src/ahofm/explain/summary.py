@@ -34,6 +34,13 @@ _ROUNDING = 1e-14
 """Standard deviation of a linear predictor relative to its size, up to which it is a constant."""
 
 
+P_NOTE = (
+    "approximate; a fit that chooses its terms makes them look more certain than they are; each is given all other "
+    "columns: of columns that share an effect, none may be needed"
+)
+"""How to read p-values."""
+
+
 @dataclass(frozen=True)
 class Summary(Framed):
     """What mgcv's users look for.
@@ -150,7 +157,7 @@ class Summary(Framed):
         """For people."""
         lines = [*self._head_lines(), "", *self._column_lines(), "", *self._order_lines()]
         if self.p_main is not None:
-            lines.append("p: approximate; a fit that chooses its terms makes them look more certain than they are")
+            lines.append(f"p: {P_NOTE}")
         lines += [f"edited by hand: {edit}" for edit in self.edits]
         lines += [f"warning: {text}" for text in self.warnings]
         lines.append("terms: docs/glossary.md")
@@ -190,7 +197,8 @@ class Summary(Framed):
             lines.append(f"{order:<5}{share:>8.1%}{rank:>8}")
         if PRODUCT in self.ranks:
             lines.append(f"product factors, which have terms of every order: {self.ranks[PRODUCT]}")
-        return lines + [str(said) for said in (*self.gains, self.validated) if said is not None]
+        lines += [str(gain) for gain in self.gains]
+        return lines if self.validated is None else [*lines, self.validated.told(self.n_rows)]
 
 
 def p_text(value: float) -> str:

@@ -78,7 +78,8 @@ _PARTS = {
     VarianceModel,
     ErrorQuantiles,
 }.union(*_CHOICES.values())
-_SCHEMAS = {cls: {f.name: get_type_hints(cls)[f.name] for f in fields(cls)} for cls in _PARTS}
+_HINTS = {cls: get_type_hints(cls) for cls in _PARTS}
+_SCHEMAS = {cls: {field.name: hints[field.name] for field in fields(cls)} for cls, hints in _HINTS.items()}
 
 _ADDED: dict[int, dict[type, frozenset[str]]] = {
     2: {

@@ -22,6 +22,7 @@ from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.error_quantiles import ErrorQuantiles
+from ahofm.model.prediction_scores import deviance_explained, scores_of_numbers
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.repeated import RepeatedRows
 from ahofm.model.shared_predictors import SharedPredictors
@@ -276,13 +277,10 @@ class Model:
             mean = self.family.mean(eta + shifts)
             return float(mean.ndim == 1 and np.allclose(mean[rows], target[rows], rtol=1e-9, atol=0.0))
         self.family.check(target)
-        constant = np.broadcast_to(self.family.start(target, weights, shifts), eta.shape)
-        deviance = self.family.deviance(target, eta + shifts)
-        null = self.family.deviance(target, constant + shifts)
-        if deviance is None or null is None:
-            deviance = (target - self.family.mean(eta + shifts)) ** 2
-            null = (target - np.average(target, weights=weights)) ** 2
-        return float(1.0 - weights @ deviance / (weights @ null))
+        explained = deviance_explained(self.family, target, eta + shifts, weights, shifts)
+        if explained is not None:
+            return explained
+        return scores_of_numbers(target, self.family.mean(eta + shifts), weights)["R2"]
 
     @one_blas_thread()
     def negligible(self, fraction: float = NEGLIGIBLE_FRACTION) -> Negligible:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
+from ahofm.families import Family
 from ahofm.tuning.classes import CALIBRATION_BINS
 
 
@@ -15,6 +16,17 @@ def scores_of_numbers(y: Floats, mean: Floats, weight: Floats) -> dict[str, floa
     square = float(weight @ (y - mean) ** 2 / total)
     variance = float(weight @ (y - weight @ y / total) ** 2 / total)
     return {"R2": 1.0 - square / max(variance, np.finfo(float).tiny), "RMSE": float(np.sqrt(square))}
+
+
+def deviance_explained(family: Family, y: Floats, eta: Floats, weight: Floats, offset: Floats | None) -> float | None:
+    """Fraction of the deviance of the best constant that linear predictors (n, K), with offsets (n, K), explain.
+
+    None for families without a deviance.
+    """
+    shifts = np.zeros_like(eta) if offset is None else offset
+    constant = np.broadcast_to(family.start(y, weight, shifts), eta.shape)
+    deviance, null = family.deviance(y, eta), family.deviance(y, constant + shifts)
+    return None if deviance is None or null is None else float(1.0 - weight @ deviance / (weight @ null))
 
 
 def scores_of_classes(y: Floats, mean: Floats, weight: Floats) -> dict[str, float]:

@@ -131,10 +131,10 @@ class Validated:
         Validation rows, and how many rows there were to choose from. Where they are all, each was predicted by fits to
         the other folds.
     scores : dict of name to float
-        "R2" and "RMSE" of means, or "accuracy", "log-loss", "ECE" (expected calibration error: mean distance of
-        probabilities from observed frequencies, over tenths of the rows) and, for two classes, "AUROC": of the
-        candidate fits, with their stacking weights. The weights were chosen on the same rows; the fits had fewer rows
-        than the model.
+        "R2" and "RMSE" of means, after "deviance explained" where losses are not squares; or "accuracy", "log-loss",
+        "ECE" (expected calibration error: mean distance of probabilities from observed frequencies, over tenths of the
+        rows) and, for two classes, "AUROC": of the candidate fits, with their stacking weights. The weights were chosen
+        on the same rows; the fits had fewer rows than the model.
     """
 
     rows: int
@@ -143,9 +143,21 @@ class Validated:
 
     def __str__(self) -> str:
         """One line of text."""
+        return self.told(self.of)
+
+    def told(self, n_rows: int | None) -> str:
+        """One line of text, for a model of ``n_rows``; None where these are not known."""
         said = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
-        whose = "all rows" if self.rows == self.of else f"{self.rows:,} of {self.of:,} rows"
-        return f"cross-validated on {whose}, each predicted by fits to other rows: {said}"
+        return f"cross-validated on {self.whose(n_rows)}, each predicted by fits to other rows: {said}"
+
+    def whose(self, n_rows: int | None) -> str:
+        """The validation rows in words, beside the number of all where they are not.
+
+        Fits to samples, and copies of rows, have a number of their own to choose from: it is left out.
+        """
+        if self.rows == self.of:
+            return "all rows"
+        return f"{self.rows:,}{f' of {n_rows:,}' if n_rows == self.of else ''} rows"
 
 
 @dataclass(frozen=True)

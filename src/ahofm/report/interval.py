@@ -23,8 +23,9 @@ from ahofm.model import Band, Model
 from ahofm.model.beyond import regression_on_column
 from ahofm.orders import PRODUCT, Orders
 
-_MOST = 600_000
-"""Entries of a band that a page carries, 1.2 MB; a page of a larger one has no interval in its what-if."""
+_MOST, _MOST_IN_MEMORY = 600_000, 8_000_000
+"""Entries of a band that a page carries: 1.2 MB that are not compressed, and 16 MB when they are read. Runs of equal
+entries, as columns of many levels have them, count once for the first. A page of a larger band has no interval."""
 
 _LARGEST = 32_767
 
@@ -54,7 +55,7 @@ class ShortPacker:
 def packed_band(model: Model, packer: Packer) -> dict[str, Any] | None:
     """What standard errors of a row take; None without a band, and for one that is too large for a page."""
     band = model.band
-    if band is None or _entries(band) > _MOST:
+    if band is None or _too_large(band):
         return None
     short = ShortPacker()
     columns = [
@@ -86,9 +87,12 @@ def _line(model: Model, j: int, main: Floats) -> dict[str, Any] | None:
     }
 
 
-def _entries(band: Band) -> int:
-    tables = sum(main.size + factor.size for main, factor in zip(band.mains, band.factors, strict=True))
-    return int(tables + sum(len(root) * (len(root) + 1) // 2 for root in band.roots))
+def _too_large(band: Band) -> bool:
+    tables = [*band.mains, *band.factors]
+    roots = sum(len(root) * (len(root) + 1) // 2 for root in band.roots)
+    if roots + sum(table.size for table in tables) > _MOST_IN_MEMORY:
+        return True
+    return int(roots + sum(table.shape[1] + np.count_nonzero(np.diff(table, axis=0)) for table in tables)) > _MOST
 
 
 def _predictor(band: Band, k: int, packer: Packer, short: ShortPacker) -> dict[str, Any]:

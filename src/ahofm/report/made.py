@@ -81,10 +81,9 @@ def facts(model: Model, told: Summary, order: int, held_out: dict[str, Any] | No
         if explained is not None:
             found.append([f"{explained:.1%}", "deviance explained on these rows"])
     if told.validated is not None:
+        whose = f"cross-validated on {told.validated.whose(told.n_rows)}"
         for name, value in list(told.validated.scores.items())[:2]:
-            found.append(
-                [f"{value:.4g}", f"{_SCORES.get(name, name)}, cross-validated on {_validation_rows(told)} rows"]
-            )
+            found.append([_score(name, value), f"{_SCORES.get(name, name)}, {whose}"])
     if told.deviance_explained is not None:
         found.append([f"{told.deviance_explained:.1%}", "deviance explained in training"])
     if told.n_rows is not None:
@@ -104,22 +103,18 @@ def facts(model: Model, told: Summary, order: int, held_out: dict[str, Any] | No
     return [{"value": value, "label": label} for value, label in found]
 
 
-def _validation_rows(told: Summary) -> str:
-    """How many rows the scores of validation rows are over, beside the number of all where they are not.
-
-    Fits to samples, and copies of rows, have a number of their own to choose from: it is left out.
-    """
-    if told.validated is None or told.validated.rows == told.validated.of:
-        return "all"
-    return f"{told.validated.rows:,}" + (f" of {told.n_rows:,}" if told.n_rows == told.validated.of else "")
-
-
 def _validated(told: Summary) -> str:
     """All scores of validation rows, in one line."""
     if told.validated is None:
         return ""
-    scores = ", ".join(f"{_SCORES.get(name, name)} {value:.4g}" for name, value in told.validated.scores.items())
-    return f"cross-validated on {_validation_rows(told)} rows, each predicted by fits to other rows: {scores}"
+    by_name = told.validated.scores.items()
+    scores = ", ".join(f"{_SCORES.get(name, name)} {_score(name, value)}" for name, value in by_name)
+    return f"cross-validated on {told.validated.whose(told.n_rows)}, each predicted by fits to other rows: {scores}"
+
+
+def _score(name: str, value: float) -> str:
+    """A score for people: shares of the deviance in percent, as that of training is."""
+    return f"{value:.1%}" if name == "deviance explained" else f"{value:.4g}"
 
 
 def _dispersion_words(family: Family) -> str:

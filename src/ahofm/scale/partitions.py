@@ -124,8 +124,9 @@ def _delayed(X: Any, name: str) -> list[Any]:
             f"{name} is of type {type(X).__name__}, but X is a Dask collection; give Dask collections of the same "
             "partitions"
         )
-    if hasattr(X, "chunks") and X.ndim == 2:
-        X = X.rechunk({1: -1})
-    found = np.ravel(np.asarray(X.to_delayed(), dtype=object))
-    parts: Sequence[Any] = found.tolist()
+    if hasattr(X, "chunks"):
+        delayed = (X.rechunk({1: -1}) if X.ndim == 2 else X).to_delayed()
+    else:  # only columns that are needed are read, but Dask's further steps would join small files of few columns
+        delayed = (X.simplify() if hasattr(X, "simplify") else X).to_delayed(optimize_graph=False)
+    parts: Sequence[Any] = np.ravel(np.asarray(delayed, dtype=object)).tolist()
     return list(parts)

@@ -72,6 +72,8 @@ function figure(title, svg, { note = "", reading = null } = {}) {
   caption.append(make("b", { title }, title));
   if (note) caption.append(make("span", { class: "soft" }, " " + note));
   box.append(caption, svg, out);
+  const rows = Math.round((svg.viewBox.baseVal.height + 40) / 240);  // a tall one takes several rows of the grid, and others go beside it
+  if (rows > 1) box.style.gridRow = `span ${rows}`;
   if (!reading || !reading.points.length) return box;
   const mark = draw("g", { class: "mark", visibility: "hidden" });
   mark.append(draw("line", { class: "axis", x1: 0, x2: 0, y1: 8, y2: svg.viewBox.baseVal.height - 24 }), draw("circle", { r: 4.5, fill: "none", stroke: "var(--ink)", "stroke-width": 1.5 }));

@@ -226,14 +226,22 @@ async function report(root, data) {
     $("prediction-note").textContent = notes.filter(Boolean).join(" · ");
     const several = Array.isArray(found.mean), chance = several ? found.mean : response.levels.length ? model.levelProbabilities(found.etas[0]) : [], order = chance.map((_, k) => k);
     if (several) order.sort((x, y) => chance[y] - chance[x]);
-    $("class-bars").replaceChildren(...order.slice(0, several ? 8 : 20).map((k) => bar(several ? data.classes[k] : `level ${response.levels[k]}`, [[0, chance[k], several && k === at ? "main" : "more"]], percent(chance[k]), 1)));
+    $("class-bars").replaceChildren(...order.slice(0, several ? 8 : 20).map((k) => bar(several ? data.classes[k] : `level ${response.levels[k]}`, [[0, chance[k], several && k !== at ? "more" : "main"]], percent(chance[k]), 1)));
     const parts = $("by-terms").checked ? terms() : varying.map((j) => ({ name: `${columns[j].name} = ${said(j, row[j])}`, value: why.shares[j] }));
     parts.sort((x, y) => Math.abs(y.value) - Math.abs(x.value));
     const shown = parts.slice(0, 12), base = linear().base, rest = why.eta - base - shown.reduce((total, part) => total + part.value, 0), largest = Math.max(...parts.map((part) => Math.abs(part.value))), most = 2 * Math.max(largest, 1e-12);
     const bars_ = (label, v) => bar(label, [v < 0 ? [most / 2 + Math.max(v, -most / 2), most / 2, "more"] : [most / 2, most / 2 + Math.min(v, most / 2), "main"]], scale === "factor" ? `× ${show(Math.exp(v))}` : signed(v, Math.max(largest, 1e-12 * Math.abs(base))), most);
     $("parts").replaceChildren(...shown.map((part) => bars_(part.name, part.value)));
     if (parts.length > 12 || Math.abs(rest) > 1e-6 * most) $("parts").append(bars_("all others", rest));
-    $("parts").append(make("p", { class: "soft" }, `${scale === "factor" ? `These factors multiply, × ${show(Math.exp(why.eta - base))} in all; their logarithms` : "These"} are parts of the linear predictor, which is ${show(base)} on average and ${show(why.eta)} for this row.`));
+    $("parts").append(make("p", { class: "soft" }, `Solid: upwards; striped: downwards. ${sumOf(base, why.eta)}`));
+  }
+  // What the bars of a row add up to, or multiply to.
+  function sumOf(base, eta) {
+    const all = `× ${show(Math.exp(eta - base))} in all`, stands = { log: `a ${predicted}${per}`, logit: "odds", deviation: "a standard deviation", count: "a count", zeros: "odds of a zero" }[partLink()];
+    if (scale === "factor" && stands) return `These factors multiply: ${all}, from ${stands} of ${show(Math.exp(base))} at the average of the linear predictor to ${show(Math.exp(eta))} for this row.`;
+    if (scale === "factor") return `These factors multiply: ${all}.`;
+    const what = link === "identity" && data.predictors.length === 1 && predicted === "mean" ? "prediction" : "linear predictor";
+    return `These are parts of the ${what}, which is ${show(base)} on average and ${show(eta)} for this row.`;
   }
   function whatif() {
     const list = $("start-row");
@@ -282,7 +290,8 @@ async function report(root, data) {
     $("checks").replaceChildren(...wholeCharts(data, group, residuals));
     $("columns").replaceChildren(...shown.map((one) => columnChart(data, one, $("left-over").checked)));
     $("more-columns").hidden = allColumns || group.columns.length <= 9;
-    $("diagnostics-note").textContent = `${data.diagnostics.rows.toLocaleString("en")} rows ${data.diagnostics.held_out ? "that were not fitted" : "of training"}${group.name ? `, class “${group.name}” against all others` : ""}.`;
+    const { rows, held_out: unseen } = data.diagnostics, all = unseen ? null : data.made.rows, some = all !== null && all > rows ? `${rows.toLocaleString("en")} of the ${all.toLocaleString("en")}` : rows.toLocaleString("en");
+    $("diagnostics-note").textContent = `${some} rows ${unseen ? "that were not fitted" : "of training"}${group.name ? `, class “${group.name}” against all others` : ""}.${unseen ? "" : " Rows that were not fitted look less good: report --rows, or report(X=..., y=...), shows them here."}`;
   }
   function concerns() {
     const wrong = data.checks.filter((one) => !one.passed), fine = data.checks.filter((one) => one.passed);
