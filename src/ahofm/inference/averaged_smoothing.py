@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.inference.implied_smoothing import Group
 from ahofm.inference.information import Information
-from ahofm.priors.edf import lam_with_edf
 from ahofm.tuning.bands import (
     DETERMINED_TOLERANCE,
     FACTOR_PRIOR_EDF,
@@ -58,8 +57,8 @@ _CORRELATION_RIDGE = 1e-3
 _LOG_LAM_GRID = np.arange(-18.0, 18.5, 0.75)
 """Grid of log lambda, relative to the median of its prior."""
 
-_LOG_LAM_HALF_WIDTH, _HALVINGS = 60.0, 48
-"""Half-width of the bisection in log lambda around the mean log ratio of information to penalty; number of halvings."""
+_MOST_NEWTON_STEPS, _LOG_LAM_TOL = 60, 1e-12
+"""Newton steps of log lambda at most, and the change by which they have converged: usually five to ten."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +232,9 @@ def _mixture(c: Floats, q: Floats, batch: _GroupConstants) -> tuple[Floats, Floa
 
 
 def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
-    """Lambda (groups,) with given effective degrees of freedom (:func:`lam_with_edf`), wherever it may be.
+    """Lambda (groups,) with ``sum_i 1 / (1 + lambda ratio_i) = edf`` in each group, by Newton's method.
+
+    Between the solutions for m times the largest and the smallest ratio; halfway where a step would leave these.
 
     Parameters
     ----------
@@ -242,8 +243,21 @@ def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
     edf : array of shape (groups,)
         Between 0 and m.
     """
-    low = -np.log(ratios).mean(axis=1) - _LOG_LAM_HALF_WIDTH
-    return lam_with_edf(ratios, edf, low, low + 2.0 * _LOG_LAM_HALF_WIDTH, _HALVINGS)
+    log_ratios = np.log(ratios)
+    at_equal = np.log(np.maximum(ratios.shape[1] / edf - 1.0, np.finfo(float).tiny))
+    low, high = at_equal - log_ratios.max(axis=1), at_equal - log_ratios.min(axis=1)
+    log_lam = 0.5 * (low + high)
+    for _ in range(_MOST_NEWTON_STEPS):
+        free = 1.0 / (1.0 + np.exp(log_lam)[:, np.newaxis] * ratios)
+        excess = free.sum(axis=1) - edf
+        low, high = np.where(excess > 0.0, log_lam, low), np.where(excess > 0.0, high, log_lam)
+        steps = excess / np.maximum((free * (1.0 - free)).sum(axis=1), np.finfo(float).tiny)
+        stepped = log_lam + steps
+        inside = (stepped >= low) & (stepped <= high)
+        before, log_lam = log_lam, np.where(inside, stepped, 0.5 * (low + high))
+        if (np.abs(log_lam - before) < _LOG_LAM_TOL).all():
+            break
+    return np.asarray(np.exp(log_lam))
 
 
 def _tolerance(information: Information, groups: Sequence[Group]) -> Floats:
