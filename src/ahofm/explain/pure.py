@@ -178,7 +178,19 @@ class Pure:
         return self.functions[j].evaluate(self.books[j].places(np.asarray(values)))
 
     def main_of_column(self, j: int, values: object) -> Floats:
-        """Evaluate the main effect of one column at raw values (n,): (n,)."""
+        """Evaluate the main effect of one column.
+
+        Parameters
+        ----------
+        j : int
+            Number of the column.
+        values : array-like of shape (n,)
+            Raw values.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
         return self.mains[j].evaluate(self.books[j].places(np.asarray(values)))[:, MAIN]
 
     def term(self, subset: Sequence[int], functions: Floats) -> Floats:

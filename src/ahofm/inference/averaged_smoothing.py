@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.inference.implied_smoothing import Group
 from ahofm.inference.information import Information
+from ahofm.priors.edf import lam_with_edf
 from ahofm.tuning.bands import (
     DETERMINED_TOLERANCE,
     FACTOR_PRIOR_EDF,
@@ -56,9 +57,6 @@ _CORRELATION_RIDGE = 1e-3
 
 _LOG_LAM_GRID = np.arange(-18.0, 18.5, 0.75)
 """Grid of log lambda, relative to the median of its prior."""
-
-_MOST_NEWTON_STEPS, _LOG_LAM_TOL = 60, 1e-12
-"""Newton steps of log lambda at most, and the change by which they have converged: usually five to ten."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ def _initial_penalties(diagonal: Floats, penalty: Floats, batches: Sequence[_Gro
     """Initial penalties (P,): lambda = m / (theta' W theta) of each group, at most that at the scale of the prior."""
     initial = penalty.copy()
     for batch in batches:
-        at_prior = smoothing_parameters(batch.weight / diagonal[batch.at], batch.prior_edf)
+        at_prior = lam_with_edf(batch.weight / diagonal[batch.at], batch.prior_edf)
         lam = np.clip(
             np.minimum(batch.at.shape[1] / batch.quadratic_form, at_prior), SMALLEST_BAND_LAM, LARGEST_BAND_LAM
         )
@@ -217,7 +215,7 @@ def _mixture(c: Floats, q: Floats, batch: _GroupConstants) -> tuple[Floats, Floa
     inverses, log_posteriors = [], []
     for power in PENALTY_POWERS if batch.averages_power.all() else (1.0,):
         weight = batch.weight**power
-        median = smoothing_parameters(weight / c, batch.prior_edf)
+        median = lam_with_edf(weight / c, batch.prior_edf)
         lam = (median[:, np.newaxis] * np.exp(_LOG_LAM_GRID))[:, :, np.newaxis] * weight[:, np.newaxis]
         inverse = 1.0 / (c[:, np.newaxis] + lam)
         fit = (q**2)[:, np.newaxis] * inverse + np.log(lam * inverse)
@@ -229,35 +227,6 @@ def _mixture(c: Floats, q: Floats, batch: _GroupConstants) -> tuple[Floats, Floa
     within = np.einsum("gt,gtm->gm", posterior, inverse)
     between = np.einsum("gt,gtm->gm", posterior, (inverse - within[:, np.newaxis]) ** 2)
     return within, q**2 * between
-
-
-def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
-    """Lambda (groups,) with ``sum_i 1 / (1 + lambda ratio_i) = edf`` in each group, by Newton's method.
-
-    Between the solutions for m times the largest and the smallest ratio; halfway where a step would leave these.
-
-    Parameters
-    ----------
-    ratios : array of shape (groups, m)
-        Ratios of penalty to information, positive.
-    edf : array of shape (groups,)
-        Between 0 and m.
-    """
-    log_ratios = np.log(ratios)
-    at_equal = np.log(np.maximum(ratios.shape[1] / edf - 1.0, np.finfo(float).tiny))
-    low, high = at_equal - log_ratios.max(axis=1), at_equal - log_ratios.min(axis=1)
-    log_lam = 0.5 * (low + high)
-    for _ in range(_MOST_NEWTON_STEPS):
-        free = 1.0 / (1.0 + np.exp(log_lam)[:, np.newaxis] * ratios)
-        excess = free.sum(axis=1) - edf
-        low, high = np.where(excess > 0.0, log_lam, low), np.where(excess > 0.0, high, log_lam)
-        steps = excess / np.maximum((free * (1.0 - free)).sum(axis=1), np.finfo(float).tiny)
-        stepped = log_lam + steps
-        inside = (stepped >= low) & (stepped <= high)
-        before, log_lam = log_lam, np.where(inside, stepped, 0.5 * (low + high))
-        if (np.abs(log_lam - before) < _LOG_LAM_TOL).all():
-            break
-    return np.asarray(np.exp(log_lam))
 
 
 def _tolerance(information: Information, groups: Sequence[Group]) -> Floats:

@@ -228,13 +228,13 @@ class SharedPredictors:
 
     def _curves_of(self, k: int, columns: Sequence[NumberCurves | LevelCurves], which: NDArray[np.intp]) -> Curves:
         """One linear predictor, whose functions ``which`` are of all that columns have."""
-        own = [column.some(which) for column in columns]
+        curves = [column.some(which) for column in columns]
         for j, slope in self.end_slopes[k].items():
-            slopes, curve = np.zeros(len(which)), own[j]
+            slopes, curve = np.zeros(len(which)), curves[j]
             slopes[MAIN] = slope
-            own[j] = curve.with_lines(slopes) if isinstance(curve, NumberCurves) else curve
+            curves[j] = curve.with_lines(slopes) if isinstance(curve, NumberCurves) else curve
         loadings = {order: loading[:, k].copy() for order, loading in self.loadings.items()}
-        return Curves(float(self.intercepts[k]), self.orders, tuple(own), loadings)
+        return Curves(float(self.intercepts[k]), self.orders, tuple(curves), loadings)
 
     def tables(self, books: Sequence[Codebook]) -> tuple[Tables, ...]:
         """At the codes, as a kernel evaluates them; tables of the factors are the same arrays for all."""
