@@ -147,12 +147,12 @@ def _level_counts(family: Ordinal, group: NDArray[np.intp], weight: Floats, y: F
 
 def _losses_of_levels(family: Ordinal, eta: Floats, y: Floats, counts: Floats, kappas: Floats) -> list[Floats]:
     """Losses (m,) for each kappa of rows whose other copies are ``counts`` (m, levels) less the row itself."""
-    own = np.arange(len(y)), y.astype(np.intp) - family.low
+    cells = np.arange(len(y)), y.astype(np.intp) - family.low
     others = counts.copy()
-    others[own] -= 1.0
-    probability, floor = family.probabilities(eta)[own], np.finfo(float).tiny
-    total = others.sum(axis=1)
-    return [-np.log(np.maximum(_credibility_mean(total, others[own], kappa, probability), floor)) for kappa in kappas]
+    others[cells] -= 1.0
+    probability, floor = family.probabilities(eta)[cells], np.finfo(float).tiny
+    total, same = others.sum(axis=1), others[cells]
+    return [-np.log(np.maximum(_credibility_mean(total, same, kappa, probability), floor)) for kappa in kappas]
 
 
 def _credibility_mean(counts: Floats, sums: Floats, kappa: float, mean: Floats) -> Floats:
