@@ -29,9 +29,9 @@ class BoundEngine {
         return built_ = run([&] { engine_->build(tempering); });
     }
 
-    bool sweep(bool learn, bool learn_mains, bool backwards, double floor) {
+    bool sweep(bool update_lam, bool update_main_lam, bool backwards, double floor) {
         if (!built_) refuse("states must be built before a sweep");
-        return built_ = run([&] { engine_->sweep(learn, learn_mains, backwards, floor); });
+        return built_ = run([&] { engine_->sweep(update_lam, update_main_lam, backwards, floor); });
     }
 
     // A function without arguments, called between columns, that returns whether to stop; None for none.
@@ -166,7 +166,7 @@ void bind_engine(nb::module_& m) {
              nb::arg("isa"), nb::arg("float64"), nb::arg("rows"), nb::arg("columns"), nb::arg("ranks"),
              nb::arg("mains"), nb::arg("etas"), nb::arg("loss").none(), nb::arg("majorant").none())
         .def("build", &BoundEngine::build, nb::arg("tempering"))
-        .def("sweep", &BoundEngine::sweep, nb::arg("learn"), nb::arg("learn_mains"), nb::arg("backwards"),
+        .def("sweep", &BoundEngine::sweep, nb::arg("update_lam"), nb::arg("update_main_lam"), nb::arg("backwards"),
              nb::arg("floor"))
         .def("evaluate", &BoundEngine::evaluate)
         .def("linear_predictor", &BoundEngine::linear_predictor, nb::arg("k"))

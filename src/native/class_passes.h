@@ -7,7 +7,7 @@
 // value^2 + v. Values of product factors are never zero, so that products are divided by them.
 #pragma once
 
-#include "dense.h"
+#include "class_slopes.h"
 #include "losses.h"
 
 namespace ahofm {
@@ -67,106 +67,6 @@ void run_class_losses(const ClassLossTask& task, ClassLossSums* sums) {
     *sums = {loss, information, weights};
 }
 
-// Rows of a column's table (codes, F) at the codes of some rows: (rows, F).
-inline void look_up(const SharedRows& rows, const double* table, int64_t first, int64_t count, double* out) {
-    for (int64_t r = 0; r < count; r++)
-        std::memcpy(out + r * rows.F, table + static_cast<int64_t>(rows.codes[first + r]) * rows.F,
-                    static_cast<size_t>(rows.F) * sizeof(double));
-}
-
-// e_1 .. e_{order - 1} of the other columns, the last one (the slope of the terms) first.
-inline void rests_of(const SharedRows& rows, const SharedOrder& order, const double* curve, const double* state,
-                     double* rest) {
-    if (order.order == kProduct) {
-        for (int64_t f = order.first; f < order.first + order.rank; f++) rest[f] = state[f] / curve[f];
-        return;
-    }
-    const int64_t F = rows.F, levels = order.order - 1;
-    for (int64_t level = 0; level < levels; level++) {
-        const double *e = state + level * F + order.first, *phi = curve + order.first,
-                     *below = rest + (levels - level) * F + order.first;
-        double* to = rest + (levels - 1 - level) * F + order.first;
-        if (level == 0)
-            for (int64_t f = 0; f < order.rank; f++) to[f] = e[f] - phi[f];
-        else
-            for (int64_t f = 0; f < order.rank; f++) to[f] = e[f] - phi[f] * below[f];
-    }
-}
-
-// By variances of partners, per factor of a pair or triple: addition to the diagonal of gram, subtraction from rhs.
-inline void uncertain_partners(const SharedRows& rows, const SharedOrder& order, const double* curve,
-                               const double* variance, const double* state, const double* rest, const double* moments,
-                               double weight, double* added, double* right) {
-    const int64_t F = rows.F, squares = rows.moments - 1;
-    for (int64_t f = order.first; f < order.first + order.rank; f++) {
-        const double c = curve[f], v = rows.tempering * variance[f], slope = rest[f];
-        const double beside = rows.classes_less_one * rows.tempering * rows.loading_variance[f],
-                     total = rows.products[f * F + f] + beside;
-        const double m0 = moments[f] - v, m1 = moments[F + f] - v * c, m2 = moments[2 * F + f] - v * c * c,
-                     square = moments[squares * F + f] - v * v;
-        double slope_variance = m0, covariance = slope * m0 - m1;
-        if (order.order == 3) {
-            const double e1 = rest[F + f], m3 = moments[3 * F + f] - v * c * c * c;
-            slope_variance = e1 * e1 * m0 - 2.0 * e1 * m1 + m2 + 0.5 * (m0 * m0 - square);
-            slope_variance = slope_variance > 0.0 ? slope_variance : 0.0;
-            covariance = e1 * slope * m0 - (e1 * e1 + slope) * m1 + 2.0 * e1 * m2 - m3;
-        }
-        const double without = state[(order.order - 1) * F + f] - c * slope;
-        added[f] = weight * (slope_variance * total + slope * slope * beside);
-        right[f] -= weight * (covariance * total + slope * without * beside);
-    }
-}
-
-// The same of product factors: to the diagonal of gram alone, since nothing of a term is without the column.
-inline void uncertain_products(const SharedRows& rows, const SharedOrder& order, const double* curve,
-                               const double* variance, const double* rest, const double* moments, double weight,
-                               double* added) {
-    for (int64_t f = order.first; f < order.first + order.rank; f++) {
-        const double beside = rows.classes_less_one * rows.tempering * rows.loading_variance[f],
-                     total = rows.products[f * rows.F + f] + beside, square = rest[f] * rest[f];
-        const double slope_variance = moments[f] / (curve[f] * curve[f] + rows.tempering * variance[f]) - square;
-        added[f] = weight * ((slope_variance > 0.0 ? slope_variance : 0.0) * total + square * beside);
-    }
-}
-
-// Rests of all rows, and what each row adds to the right-hand side and, by variances of partners, to the diagonal.
-void run_shared_slopes(const SharedRows& rows) {
-    const int64_t F = rows.F, depth = rows.levels - 1;
-    Buffer<double> memory(3 * kBlock * F);
-    double *curve = memory.get(), *scaled = curve + kBlock * F, *variance = scaled + kBlock * F;
-    for (int64_t first = 0; first < rows.n; first += kBlock) {
-        const int64_t count = rows.n - first < kBlock ? rows.n - first : kBlock;
-        double* response = rows.response + first * F;
-        look_up(rows, rows.values, first, count, curve);
-        for (int64_t r = 0; r < count; r++) {
-            const int64_t i = first + r;
-            double* rest = rows.rests + i * depth * F;
-            for (int o = 0; o < rows.n_orders; o++)
-                rests_of(rows, rows.orders[o], curve + r * F, rows.state + i * rows.levels * F, rest);
-            for (int64_t f = 0; f < F; f++) scaled[r * F + f] = rows.weight[i] * rest[f] * curve[r * F + f];
-        }
-        std::memset(response, 0, static_cast<size_t>(count * F) * sizeof(double));
-        add_product({rows.slope + first * rows.stride, rows.stride, 1}, count, rows.loadings_by_class, F, F, rows.K,
-                    1.0, response, F);
-        add_product({scaled, F, 1}, count, rows.products, F, F, F, 1.0, response, F);
-        if (rows.tempering > 0.0) look_up(rows, rows.variance, first, count, variance);
-        for (int64_t r = 0; r < count; r++) {
-            const int64_t i = first + r;
-            const double* rest = rows.rests + i * depth * F;
-            double* right = response + r * F;
-            for (int64_t f = 0; f < F; f++) right[f] *= rest[f];
-            for (int o = 0; o < rows.n_orders && rows.tempering > 0.0; o++)
-                if (rows.orders[o].order == kProduct)
-                    uncertain_products(rows, rows.orders[o], curve + r * F, variance + r * F, rest,
-                                       rows.moment_sums + i * rows.moments * F, rows.weight[i], rows.added + i * F);
-                else if (rows.orders[o].order <= 3)
-                    uncertain_partners(rows, rows.orders[o], curve + r * F, variance + r * F,
-                                       rows.state + i * rows.levels * F, rest, rows.moment_sums + i * rows.moments * F,
-                                       rows.weight[i], rows.added + i * F, right);
-        }
-    }
-}
-
 // gram (codes, F, F) and rhs (codes, F) from what rows have left, code by code; not of the last code, the neutral one.
 void run_shared_sums(const SharedRows& rows, const uint32_t* sorted, const uint32_t* first_of_code, int64_t codes,
                      double* gram, double* rhs) {
@@ -183,11 +83,13 @@ void run_shared_sums(const SharedRows& rows, const uint32_t* sorted, const uint3
             const int64_t count = left < most ? left : most;
             for (int64_t r = 0; r < count; r++) {
                 const int64_t i = sorted[begin + r];
-                const double* slope = rows.rests + i * step;
+                const double weight = rows.weight[i];
+                In slope = rows.rests + i * step, response = rows.response + i * F;
+                Out to = slopes + r * F, times = weighted + r * F, sum = right;
                 for (int64_t f = 0; f < F; f++) {
-                    slopes[r * F + f] = slope[f];
-                    weighted[r * F + f] = rows.weight[i] * slope[f];
-                    right[f] += rows.response[i * F + f];
+                    to[f] = slope[f];
+                    times[f] = weight * slope[f];
+                    sum[f] += response[f];
                 }
             }
             for (int64_t f = 0; f < F; f += 4)
@@ -203,59 +105,91 @@ void run_shared_sums(const SharedRows& rows, const uint32_t* sorted, const uint3
     }
 }
 
-// Adds sign times the tempered variances v of a column to the sums over columns of v curve^k, and of v^2, of a row; for
-// product factors, multiplies by curve^2 + v or divides by it.
-inline void change_moments(const SharedRows& rows, const SharedOrder& order, const double* v, const double* curve,
-                           double sign, double* sums) {
+// Adds the tempered variances v of a column to the sums over columns of v curve^k, and of v^2, of a row or code; product
+// factors are multiplied by curve^2 + v.
+inline void add_moments(const SharedRows& rows, const SharedOrder& order, In v, In curve, Out sums) {
     const int64_t F = rows.F;
     for (int64_t f = order.first; f < order.first + order.rank; f++) {
         if (order.order == kProduct) {
-            const double square = curve[f] * curve[f] + rows.tempering * v[f];
-            sums[f] = sign > 0.0 ? sums[f] * square : sums[f] / square;
+            sums[f] *= curve[f] * curve[f] + rows.tempering * v[f];
             continue;
         }
         const double variance = rows.tempering * v[f];
-        double moment = sign * variance;
+        double moment = variance;
         for (int64_t k = 0; k + 1 < rows.moments; k++, moment *= curve[f]) sums[k * F + f] += moment;
-        sums[(rows.moments - 1) * F + f] += sign * variance * variance;
+        sums[(rows.moments - 1) * F + f] += variance * variance;
+    }
+}
+
+// What the new curves of a column change in the moments of rows of a code, to `out` (moments, F); of product factors,
+// what they multiply them by. `before` (moments, F) is overwritten.
+inline void moment_changes(const SharedRows& rows, const SharedMove& move, int64_t code, double* before, double* out) {
+    const int64_t F = rows.F;
+    for (int64_t at = 0; at < rows.moments * F; at++) before[at] = out[at] = 0.0;
+    for (int o = 0; o < rows.n_orders; o++) {
+        const SharedOrder& order = rows.orders[o];
+        if (order.order == kProduct)
+            for (int64_t f = order.first; f < order.first + order.rank; f++) before[f] = out[f] = 1.0;
+        add_moments(rows, order, rows.variance + code * F, rows.values + code * F, before);
+        add_moments(rows, order, move.variance + code * F, move.values + code * F, out);
+        for (int64_t f = order.first; f < order.first + order.rank; f++) {
+            if (order.order == kProduct) out[f] /= before[f];
+            for (int64_t k = 0; k < rows.moments && order.order != kProduct; k++) out[k * F + f] -= before[k * F + f];
+        }
+    }
+}
+
+// Adds a column's changes of a code to the moments of a row; those of product factors are multiplied by theirs.
+inline void move_moments(const SharedRows& rows, const SharedOrder& order, In change, Out sums) {
+    const int64_t F = rows.F, last = order.first + order.rank;
+    if (order.order == kProduct) {
+        for (int64_t f = order.first; f < last; f++) sums[f] *= change[f];
+        return;
+    }
+    for (int64_t k = 0; k < rows.moments; k++)
+        for (int64_t f = order.first; f < last; f++) sums[k * F + f] += change[k * F + f];
+}
+
+// States of a row, given the changes d of its curves and, of product factors, the new curves.
+inline void move_states(const SharedRows& rows, const SharedOrder& order, const double* d, const double* curve,
+                        const double* rests, double* state) {
+    const int64_t F = rows.F, rank = order.rank;
+    In difference = d + order.first, now = curve + order.first;
+    for (int64_t level = 0; level < (order.order == kProduct ? 1 : order.order); level++) {
+        Out e = state + level * F + order.first;
+        if (order.order == kProduct) {
+            In rest = rests + order.first;
+            for (int64_t f = 0; f < rank; f++) e[f] = rest[f] * now[f];
+        } else if (level == 0) {
+            for (int64_t f = 0; f < rank; f++) e[f] += difference[f];
+        } else {
+            In below = rests + (order.order - 1 - level) * F + order.first;
+            for (int64_t f = 0; f < rank; f++) e[f] += difference[f] * below[f];
+        }
     }
 }
 
 // Moves all rows to a column's new curves: states, moments, and linear predictors.
 void run_shared_move(const SharedRows& rows, const SharedMove& move) {
     const int64_t F = rows.F, depth = rows.levels - 1;
-    Buffer<double> memory(2 * kBlock * F);
-    double *difference = memory.get(), *change = difference + kBlock * F;
+    const int64_t moments = rows.tempering > 0.0 ? rows.moments * F : 0;
+    Buffer<double> memory(kBlock * F + (rows.n_codes + 1) * moments);
+    double *change = memory.get(), *of_codes = change + kBlock * F, *before = of_codes + rows.n_codes * moments;
+    for (int64_t code = 0; code < rows.n_codes && moments > 0; code++)
+        moment_changes(rows, move, code, before, of_codes + code * moments);
     for (int64_t first = 0; first < rows.n; first += kBlock) {
         const int64_t count = rows.n - first < kBlock ? rows.n - first : kBlock;
-        look_up(rows, move.difference, first, count, difference);
         for (int64_t r = 0; r < count; r++) {
             const int64_t i = first + r, code = static_cast<int64_t>(rows.codes[i]);
-            const double *rest = rows.rests + i * depth * F, *d = difference + r * F;
-            double* state = rows.state + i * rows.levels * F;
-            for (int64_t f = 0; f < F; f++) {
-                change[r * F + f] = rest[f] * d[f];
-                state[f] += d[f];
-            }
-            for (int o = 0; o < rows.n_orders; o++) {
-                const SharedOrder& order = rows.orders[o];
-                if (order.order == kProduct) {
-                    const double* now = move.values + code * F;
-                    for (int64_t f = order.first; f < order.first + order.rank; f++) state[f] = rest[f] * now[f];
-                    continue;
-                }
-                for (int64_t level = 1; level < order.order; level++) {
-                    const double* below = rest + (order.order - 1 - level) * F;
-                    double* e = state + level * F;
-                    for (int64_t f = order.first; f < order.first + order.rank; f++) e[f] += d[f] * below[f];
-                }
-            }
-            if (!(rows.tempering > 0.0)) continue;
-            double* sums = rows.moment_sums + i * rows.moments * F;
-            for (int o = 0; o < rows.n_orders; o++) {
-                change_moments(rows, rows.orders[o], rows.variance + code * F, rows.values + code * F, -1.0, sums);
-                change_moments(rows, rows.orders[o], move.variance + code * F, move.values + code * F, 1.0, sums);
-            }
+            const double *rests = rows.rests + i * depth * F, *difference = move.difference + code * F;
+            In rest = rests, d = difference;
+            Out to = change + r * F;
+            for (int64_t f = 0; f < F; f++) to[f] = rest[f] * d[f];
+            for (int o = 0; o < rows.n_orders; o++)
+                move_states(rows, rows.orders[o], difference, move.values + code * F, rests,
+                            rows.state + i * rows.levels * F);
+            for (int o = 0; o < rows.n_orders && moments > 0; o++)
+                move_moments(rows, rows.orders[o], of_codes + code * moments, rows.moment_sums + i * moments);
         }
         add_product({change, F, 1}, count, rows.loadings, rows.stride, rows.stride, F, 1.0,
                     move.eta + first * rows.stride, rows.stride);
@@ -270,8 +204,8 @@ void run_shared_add(const SharedRows& rows, bool moments) {
         const double* curve = rows.values + code * F;
         if (moments) {
             for (int o = 0; o < rows.n_orders; o++)
-                change_moments(rows, rows.orders[o], rows.variance + code * F, curve, 1.0,
-                               rows.moment_sums + i * rows.moments * F);
+                add_moments(rows, rows.orders[o], rows.variance + code * F, curve,
+                            rows.moment_sums + i * rows.moments * F);
             continue;
         }
         double* state = rows.state + i * rows.levels * F;

@@ -155,24 +155,24 @@ int Engine::useful_helpers() const {
     return static_cast<int>(std::min<int64_t>(step_time_ / kStepOfHelper, std::numeric_limits<int>::max()));
 }
 
-void Engine::sweep(bool learn, bool learn_mains, bool backwards, double floor) {
+void Engine::sweep(bool update_lam, bool update_main_lam, bool backwards, double floor) {
     const Hired hired(*this);
     if (quadratic_) {
-        quadratic_sweep(learn, learn_mains, backwards);
+        quadratic_sweep(update_lam, update_main_lam, backwards);
     } else {
         for (size_t k = 0; k < etas.size(); k++) {
             for (size_t j = 0; j < columns_.size(); j++) {
                 poll();
-                time_step([&] { step_column(k, backwards ? columns_.size() - 1 - j : j, learn); });
+                time_step([&] { step_column(k, backwards ? columns_.size() - 1 - j : j, update_lam); });
             }
             rescale_products(k);
             poll();
-            step_main_effects(k, learn_mains);
+            step_main_effects(k, update_main_lam);
         }
     }
     bool tensors = false;
     for (size_t k = 0; k < etas.size(); k++) {
-        if (learn && etas[k].tensor.margin_lam != nullptr) update_tensor_lam(k, information(k));
+        if (update_lam && etas[k].tensor.margin_lam != nullptr) update_tensor_lam(k, information(k));
         tensors = tensors || etas[k].tensor.margin_lam != nullptr;
     }
     if (!quadratic_) return;
@@ -189,14 +189,14 @@ void Engine::sweep(bool learn, bool learn_mains, bool backwards, double floor) {
     dispersion = std::max({found, lowest, tuning::LEAST_DISPERSION});
 }
 
-void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
+void Engine::quadratic_sweep(bool update_lam, bool update_main_lam, bool backwards) {
     int waiting = -1;
     for (size_t step = 0; step < columns_.size(); step++) {
         const size_t j = backwards ? columns_.size() - 1 - step : step;
         poll();
         time_step([&] {
             swap(0, waiting, static_cast<int>(j));
-            solve(0, j, learn, 0.0);
+            solve(0, j, update_lam, 0.0);
         });
         etas[0].columns[j].solved = width_;
         temper_variance(0, j);
@@ -213,7 +213,7 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
     });
     EtaArrays& eta = etas[0];
     std::vector<double> coef, lam;
-    solve_main_effects(0, nullptr, response_.data(), learn_mains, eta.intercept, coef, lam, eta.trace);
+    solve_main_effects(0, nullptr, response_.data(), update_main_lam, eta.intercept, coef, lam, eta.trace);
     std::copy(coef.begin(), coef.end(), eta.coef);
     std::copy(lam.begin(), lam.end(), eta.lam);
     update_additive(0);

@@ -174,7 +174,7 @@ class Engine {
     // States of all rows from scratch, with a fraction of the columns' variances.
     void build(double tempering);
     // All columns once, smooth main effects jointly, tensor smoothing; the dispersion where losses are quadratic.
-    void sweep(bool learn, bool learn_mains, bool backwards, double floor);
+    void sweep(bool update_lam, bool update_main_lam, bool backwards, double floor);
     // Losses and derivatives at the current linear predictors.
     void evaluate();
     double largest() const;
@@ -243,7 +243,7 @@ class Engine {
     void majorise_if_far();
     void try_eta(size_t k, const std::vector<double>& blocks);
     bool sufficient_decrease(size_t k);
-    void solve(size_t k, size_t j, bool learn, double damping);
+    void solve(size_t k, size_t j, bool update_lam, double damping);
     struct Constants {
         std::vector<double> mean, variance;  // (product factors,)
     };
@@ -261,10 +261,10 @@ class Engine {
     void add_constants(ColumnArrays& arrays, int64_t codes, const Constants& constants);
     void update_factor_lam(const EngineColumn& column, ColumnArrays& arrays, const std::vector<double>& form,
                            int64_t pairs);
-    bool try_solve(size_t k, size_t j, bool learn, double damping, double jitter);
+    bool try_solve(size_t k, size_t j, bool update_lam, double damping, double jitter);
     void bound(size_t j, const ColumnArrays& arrays, double* mean);
-    void quadratic_sweep(bool learn, bool learn_mains, bool backwards);
-    void step_column(size_t k, size_t j, bool learn);
+    void quadratic_sweep(bool update_lam, bool update_main_lam, bool backwards);
+    void step_column(size_t k, size_t j, bool update_lam);
     bool accept(size_t k, bool unchecked);
     void accept_trial();
     void undo_solve(size_t k, size_t j);
@@ -278,9 +278,9 @@ class Engine {
         double total = 0.0;
     };
     const WeightedDesign& weighted_design(size_t k);
-    bool solve_main_effects(size_t k, const WeightedDesign* weighted, const double* response, bool learn,
+    bool solve_main_effects(size_t k, const WeightedDesign* weighted, const double* response, bool update_lam,
                             double& intercept, std::vector<double>& coef, std::vector<double>& lam, double& trace);
-    void step_main_effects(size_t k, bool learn);
+    void step_main_effects(size_t k, bool update_lam);
     const TensorMargin& margin(size_t k, size_t j);
     void update_tensor_lam(size_t k, double information);
     double information(size_t k) const;

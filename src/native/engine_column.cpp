@@ -27,7 +27,7 @@ bool all_finite(const double* values, int64_t count) {
 
 }  // namespace
 
-void Engine::solve(size_t k, size_t j, bool learn, double damping) {
+void Engine::solve(size_t k, size_t j, bool update_lam, double damping) {
     const int64_t codes = columns_[j].n_codes - 1, W = width_;
     std::atomic<bool> finite{true};
     over_codes(codes, [&](int64_t b) {
@@ -35,7 +35,7 @@ void Engine::solve(size_t k, size_t j, bool learn, double damping) {
     });
     if (!finite) throw Failed{"sums over rows are not finite"};
     for (const double jitter : tuning::COLUMN_JITTERS)
-        if (try_solve(k, j, learn && damping == 0.0, damping, jitter)) return;
+        if (try_solve(k, j, update_lam && damping == 0.0, damping, jitter)) return;
     throw Failed{"a block is not positive definite"};
 }
 
@@ -91,7 +91,7 @@ void Engine::clear_left_out(const EngineColumn& column, ColumnArrays& arrays, do
 }
 
 // The main effect given the factors, then the factors given it; false where rounding has made a block indefinite.
-bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double jitter) {
+bool Engine::try_solve(size_t k, size_t j, bool update_lam, double damping, double jitter) {
     const EngineColumn& column = columns_[j];
     ColumnArrays& arrays = etas[k].columns[j];
     const int64_t codes = column.n_codes - 1, W = width_, K = W - 1;
@@ -110,7 +110,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
             arrays.mean[b * W] = main_mean[static_cast<size_t>(b)];
             arrays.variance[b * W] = main_variance[static_cast<size_t>(b)];
         }
-        for (size_t g = 0; g < main_edf.size() && learn; g++)
+        for (size_t g = 0; g < main_edf.size() && update_lam; g++)
             arrays.main_lam[g] =
                 fellner_schall(main_edf[g], main_form[g], arrays.main_lam[g], column.main.low[g], column.main.high[g]);
     };
@@ -146,7 +146,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
             arrays.variance[b * W + 1 + f] = variance[b * K + f];
         }
     add_constants(arrays, codes, constants);
-    if (learn) update_factor_lam(column, arrays, form, penalty.task.rank);
+    if (update_lam) update_factor_lam(column, arrays, form, penalty.task.rank);
     return true;
 }
 

@@ -11,7 +11,7 @@ namespace ahofm {
 
 // One block of one linear predictor, with the least damping that gives sufficient decrease. A step that fails is taken
 // with the family's majorants instead, if it has any: these always decrease the loss.
-void Engine::step_column(size_t k, size_t j, bool learn) {
+void Engine::step_column(size_t k, size_t j, bool update_lam) {
     const int at_column = static_cast<int>(j);
     linearise(k);
     swap(k, -1, at_column);
@@ -20,7 +20,7 @@ void Engine::step_column(size_t k, size_t j, bool learn) {
     bool with_majorant = false;
     for (const double damping : tuning::DAMPINGS) {
         restore(k, j);
-        solve(k, j, learn, damping);
+        solve(k, j, update_lam, damping);
         temper_variance(k, j);
         swap(k, at_column, -1);
         if (accept(k, false)) {
@@ -42,7 +42,7 @@ void Engine::step_column(size_t k, size_t j, bool learn) {
         linearise(k);
         std::copy(before.begin(), before.end(), rows_.curvature);
         swap(k, -1, at_column);
-        solve(k, j, learn, 0.0);
+        solve(k, j, update_lam, 0.0);
         etas[k].columns[j].solved = width_;
     } else {
         zero_unsolved(k, j);

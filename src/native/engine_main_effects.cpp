@@ -44,7 +44,7 @@ const Engine::WeightedDesign& Engine::weighted_design(size_t k) {
 
 // Normal equations of the intercept and the coefficients; weighted nullptr: the rows' own weights, under which the
 // design is centred.
-bool Engine::solve_main_effects(size_t k, const WeightedDesign* weighted, const double* response, bool learn,
+bool Engine::solve_main_effects(size_t k, const WeightedDesign* weighted, const double* response, bool update_lam,
                                 double& intercept, std::vector<double>& coef, std::vector<double>& lam, double& trace) {
     const EtaArrays& eta = etas[k];
     const int64_t q = mains_.q;
@@ -96,7 +96,7 @@ bool Engine::solve_main_effects(size_t k, const WeightedDesign* weighted, const 
             edf[g] += 1.0 - lam[g] * mains_.relative_penalty[a] * variance;
             form[g] += mains_.relative_penalty[a] * sum * sum;
         }
-        if (learn)
+        if (update_lam)
             for (size_t g = 0; g < groups; g++)
                 lam[g] = fellner_schall(edf[g], form[g], lam[g], tuning::SMALLEST_MAIN_LAM, mains_.largest_lam);
     }
@@ -105,7 +105,7 @@ bool Engine::solve_main_effects(size_t k, const WeightedDesign* weighted, const 
 }
 
 // Intercept and smooth main effects given the blocks, as far as sufficient decrease allows.
-void Engine::step_main_effects(size_t k, bool learn) {
+void Engine::step_main_effects(size_t k, bool update_lam) {
     const size_t K = etas.size(), n = static_cast<size_t>(n_);
     EtaArrays& eta = etas[k];
     read_states(k);
@@ -124,7 +124,7 @@ void Engine::step_main_effects(size_t k, bool learn) {
     }
     double intercept = 0.0, trace = 0.0;
     std::vector<double> coef, lam;
-    solve_main_effects(k, &weighted, response_.data(), learn, intercept, coef, lam, trace);
+    solve_main_effects(k, &weighted, response_.data(), update_lam, intercept, coef, lam, trace);
     const std::vector<double> old_coef(eta.coef, eta.coef + mains_.q), old_lam(eta.lam, eta.lam + lam.size());
     const double old_intercept = eta.intercept, old_trace = eta.trace;
     double step = 1.0;

@@ -336,7 +336,8 @@ struct SharedRows {
     const SharedOrder* orders;
     int n_orders;
     const uint32_t* codes;            // (n,)
-    const double *values, *variance;  // (codes with the neutral one, F)
+    int64_t n_codes;                  // with the neutral one
+    const double *values, *variance;  // (n_codes, F)
     const double* loadings;           // (F, stride)
     const double* loadings_by_class;  // (K, F)
     const double* products;           // (F, F): loadings loadings'
@@ -352,7 +353,7 @@ struct SharedRows {
 };
 
 struct SharedMove {
-    const double *difference, *values, *variance;  // (codes with the neutral one, F): new less old, and new
+    const double *difference, *values, *variance;  // (n_codes, F): new less old, and new
     double* eta;                                   // (n, stride)
 };
 

@@ -126,6 +126,7 @@ SharedRows SharedCurves::rows_of(size_t j) {
             orders_.data(),
             static_cast<int>(orders_.size()),
             column.codes.data(),
+            column.n_codes,
             column.curves.values,
             column.curves.variance,
             padded_loadings_.data(),

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from ahofm.inference.averaged_smoothing import averaged_penalties, smoothing_parameters
+from ahofm.inference.averaged_smoothing import averaged_penalties
 from ahofm.inference.implied_smoothing import Group
 from ahofm.inference.information import Information, root_of
+from ahofm.priors.edf import lam_with_edf
 from ahofm.tuning import bands as tuning
 
 WIGGLES = np.arange(1.0, 13.0) ** 4
@@ -75,7 +76,7 @@ def mixture_by_hand(c, q, weight, centre, shapes):
     masses, means, variances = [], [], []
     for shape in shapes:
         lams = weight**shape
-        scale = smoothing_parameters((lams / c)[np.newaxis], np.array([centre]))[0]
+        scale = lam_with_edf((lams / c)[np.newaxis], np.array([centre]))[0]
         for log in np.arange(-25.0, 25.0, 0.05):
             lam = scale * np.exp(log) * lams
             likelihood = np.prod(np.sqrt(lam / (c + lam)) * np.exp(0.5 * q**2 / (c + lam)))
@@ -101,7 +102,7 @@ def test_a_main_effect_is_averaged_over_shapes_of_its_penalty():
 def test_smoothing_parameters_leave_the_degrees_of_freedom_that_are_asked_for():
     ratios = np.exp(np.random.default_rng(7).normal(scale=5.0, size=(20, 6)))
     edf = np.linspace(0.01, 5.9, 20)
-    lam = smoothing_parameters(ratios, edf)
+    lam = lam_with_edf(ratios, edf)
     np.testing.assert_allclose((1.0 / (1.0 + lam[:, np.newaxis] * ratios)).sum(axis=1), edf, rtol=1e-9)
 
 

@@ -224,6 +224,19 @@ def test_tables_of_factors_are_the_same_arrays_for_all():
     assert all(other.factors[order] is table for other in others for order, table in first.factors.items())
 
 
+@every_rank
+def test_curves_are_those_of_each_alone(ranks):
+    shared = sharing(ranks)
+    for mine, one in zip(shared.curves(BOOKS), shared.separate(), strict=True):
+        expected = one.curves(BOOKS)
+        assert mine.intercept == expected.intercept
+        assert all(np.array_equal(mine.loadings[d], expected.loadings[d]) for d in expected.orders)
+        for j, (own, other) in enumerate(zip(mine.columns, expected.columns, strict=True)):
+            values = BOOKS[j].support.values
+            at = BOOKS[j].places(np.append(values, values[:1])) if len(values) else np.zeros(1, dtype=np.intp)
+            np.testing.assert_array_equal(own.evaluate(at), other.evaluate(at))
+
+
 def test_a_lower_order_that_is_the_model_itself_is_changed_once():
     model: Model = models({2: 3})[0]
     model = replace(model, lower=(*model.lower, Lower(2, model.linear_predictors)))

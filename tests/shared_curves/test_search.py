@@ -7,6 +7,7 @@ from scipy.special import softmax
 from ahofm.orders import PRODUCT
 from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_rows import ClassRows
+from ahofm.shared_curves.ensemble import _starts_per_candidate
 from ahofm.shared_curves.search import Judged, Race, Search
 from ahofm.shared_curves.stack import class_stacking_weights
 from ahofm.training.settings import Settings
@@ -97,11 +98,11 @@ def test_products_must_predict_better_than_main_effects() -> None:
     for one in products:
         race.candidates.append(one)
         race.losses[one.name] = np.full(100, 1.0)
-    last = race.candidates[-1]
-    assert last.name == "product factors of values (16)"
-    assert last not in race.remaining()
-    race.losses[last.name] = np.full(100, 0.9)
-    assert last in race.remaining()
+    (factors,) = (one for one in race.candidates if one.order == PRODUCT)
+    assert factors.name == "product factors of values (16)"
+    assert factors not in race.remaining()
+    race.losses[factors.name] = np.full(100, 0.9)
+    assert factors in race.remaining()
     assert len(race.remaining()) == len(products)
 
 
@@ -132,7 +133,7 @@ def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
         if one.stage < 2:
             race.candidates.append(one)
             race.losses[one.name] = np.full(100, 1.0 + 0.5 * one.in_ranks)
-    triple: list[ClassCandidate] = [one for one in cheap if one.stage == 2]
+    triple: list[ClassCandidate] = [one for one in cheap if one.order == 3]
     assert [race.admits(one) for one in triple] == [True, False]
     parent = next(one for one in race.candidates if one.curve_settings == triple[0].parent and not one.in_ranks)
     race.losses[parent.name] = np.full(100, 1.4)
@@ -140,6 +141,38 @@ def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
     assert all(one.curve_settings is None or not one.in_ranks for one in race.remaining())
     race.losses[parent.name] = 1.2 + 4.0 * (-1.0) ** np.arange(100)  # as much, within the noise
     assert race.admits(triple[0])
+
+
+def test_candidates_that_add_nothing_to_others_are_not_fitted_to_other_parts() -> None:
+    rows, eta = _rows(300)
+    candidates = class_candidates({2: 4}, Settings(), scales=[False], n_rows=1_000)
+    mains, early, learned, wide = candidates
+    race = Race(rows.weight)
+    for one, own in ((mains, 0.0 * eta), (early, eta), (learned, eta[::-1]), (wide, -eta)):
+        race.add(one, {1: own}, rows)
+    race.losses[wide.name] = race.losses[learned.name] = race.losses[early.name]  # no worse, and yet of no use
+    assert race.remaining() == candidates
+    assert race.stacked(rows) == [mains, early]
+
+
+def test_learned_candidates_have_two_starts_where_they_have_the_most_weight() -> None:
+    found = class_candidates({2: 4}, Settings(), scales=[False], n_rows=1_000, n_columns=5)
+    weighted = {one.name: one for one in found if one.curve_settings is not None}
+    early, learned, products, wide = weighted
+    top = {early: 0.5, learned: 0.2, products: 0.3}
+    assert _starts_per_candidate(weighted, top, Settings()) == {early: 4, learned: 1, products: 2, wide: 1}
+
+
+def test_without_weight_all_stay_in_the_race() -> None:
+    rng = np.random.default_rng(1)
+    rows = ClassRows(rng.integers(0, 3, 300).astype(np.intp), np.ones(300), None, 3)
+    candidates = class_candidates({2: 4}, Settings(), scales=[False], n_rows=1_000)
+    race = Race(rows.weight)
+    for one in candidates:
+        wrong = -(rows.y == np.arange(3)[:, np.newaxis]).astype(np.float64)
+        race.add(one, {1: (0.0 if one.order == 1 else 3.0) * wrong}, rows)
+        race.losses[one.name] = np.ones(300)
+    assert race.stacked(rows) == candidates
 
 
 @pytest.mark.parametrize(("size", "factor"), [(0.8, 1.25), (1.0, 1.0), (1.5, 1.0)])

@@ -347,7 +347,7 @@ class Sweeper(Protocol):
         ...
 
     def sweep(
-        self, dispersion: float, *, learn: bool, learn_mains: bool, backwards: bool, floor: float
+        self, dispersion: float, *, update_lam: bool, update_main_lam: bool, backwards: bool, floor: float
     ) -> tuple[float, int]:
         """All columns once, main effects jointly, smoothing parameters of pairs.
 
@@ -355,7 +355,7 @@ class Sweeper(Protocol):
         ----------
         dispersion : float
             The dispersion.
-        learn, learn_mains : bool
+        update_lam, update_main_lam : bool
             Whether smoothing parameters of columns and pairs, and of main effects, are updated.
         backwards : bool
             Whether columns come from the last to the first.

@@ -131,12 +131,12 @@ class CpuSweeper:
         self._call(self._native.build, tempering)
 
     def sweep(
-        self, dispersion: float, *, learn: bool, learn_mains: bool, backwards: bool, floor: float
+        self, dispersion: float, *, update_lam: bool, update_main_lam: bool, backwards: bool, floor: float
     ) -> tuple[float, int]:
         """All columns once, main effects jointly, smoothing parameters of pairs."""
         native = self._native
         native.dispersion = dispersion
-        self._call(native.sweep, learn, learn_mains, backwards, floor)
+        self._call(native.sweep, update_lam, update_main_lam, backwards, floor)
         self._rows.use_majorant, damped = native.use_majorant, native.damped
         native.damped = 0
         return float(native.dispersion), int(damped)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -55,7 +54,7 @@ class TrainingRows:
         with self._lock:
             if self._model.band is None:
                 band = band_of(self._model, self.table, self.y, self.weight, self.offset)
-                self._model = replace(self._model, band=band)
+                self._model = self._model.with_band(band)
             return self._model
 
     def __deepcopy__(self, memo: Any) -> TrainingRows:

@@ -19,7 +19,6 @@ from ahofm.explain.concurvity import shared_effects
 from ahofm.explain.pure import purify
 from ahofm.explain.summary import dependence
 from ahofm.model import Model
-from ahofm.orders import main_of
 
 _ID_SHARE = 0.5
 """Distinct values per row from which levels, or whole numbers, look like an identifier."""
@@ -196,7 +195,7 @@ def _main_curves(model: Model) -> Iterator[tuple[Codebook, Floats]]:
         pure = purify(model, k)
         for j, book in enumerate(model.encoder.codebooks):
             if book.size and book.edges is not None and book.support.size > 2:
-                yield book, main_of(pure.of_column(j, np.asarray(book.support.values, dtype=np.float64)))
+                yield book, pure.main_of_column(j, np.asarray(book.support.values, dtype=np.float64))
 
 
 def _far_ends(book: Codebook, curve: Floats) -> Iterator[str]:

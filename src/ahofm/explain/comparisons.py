@@ -14,7 +14,6 @@ from ahofm.explain.pure import purify
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model
 from ahofm.model.lines import beyond_range
-from ahofm.orders import main_of
 from ahofm.threads import obeys_n_jobs
 
 _STEP = 1.0 / 40.0
@@ -142,7 +141,7 @@ def derivative(
         raise ValueError(f"column '{book.name}' is not one of at least three different numbers; use difference")
     at = np.asarray(grid_of(model, j, grid, 1), dtype=np.float64)
     codes, near = _either_side(model, j, at)
-    curve = main_of(purify(model, k).of_column(j, near.ravel())).reshape(near.shape)
+    curve = purify(model, k).main_of_column(j, near.ravel()).reshape(near.shape)
     wide = near[1] - near[0]
     std = reach = None
     if model.band is not None:

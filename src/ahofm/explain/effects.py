@@ -229,6 +229,9 @@ def _monotone(
 
 def value_of(pure: Pure, columns: Sequence[int], raw: Sequence[NDArray[Any]], terms: Sequence[Sequence[int]]) -> Floats:
     """Sum of the terms of some sets of columns."""
+    if all(len(term) == 1 for term in terms):
+        at = dict(zip(columns, raw, strict=True))
+        return sum((pure.main_of_column(j, at[j]) for (j,) in terms), np.zeros(len(raw[0])))
     functions = {j: pure.of_column(j, values) for j, values in zip(columns, raw, strict=True)}
     total = np.zeros(len(raw[0]))
     for term in terms:

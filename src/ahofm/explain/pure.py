@@ -15,7 +15,7 @@ from ahofm.columns.table import Table
 from ahofm.kernels import Curves, LevelCurves, NumberCurves
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model import Model, Predictor
-from ahofm.orders import PRODUCT, Orders, main_of
+from ahofm.orders import MAIN, PRODUCT, Orders, main_of
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,12 @@ class Pure:
         return tuple(self.linear_predictor.column_curves(j, book) for j, book in enumerate(self.books))
 
     @cached_property
+    def mains(self) -> tuple[NumberCurves | LevelCurves, ...]:
+        """The main effect of each column at true values, without its factors, of which several classes have many."""
+        main = slice(MAIN, MAIN + 1)
+        return tuple(self.linear_predictor.column_curves(j, book, main) for j, book in enumerate(self.books))
+
+    @cached_property
     def masses(self) -> tuple[Floats, ...]:
         """Share of the training weight at each code of a column."""
         return tuple(book.distribution for book in self.books)
@@ -170,6 +176,22 @@ class Pure:
             Its main effect and its factors.
         """
         return self.functions[j].evaluate(self.books[j].places(np.asarray(values)))
+
+    def main_of_column(self, j: int, values: object) -> Floats:
+        """Evaluate the main effect of one column.
+
+        Parameters
+        ----------
+        j : int
+            Number of the column.
+        values : array-like of shape (n,)
+            Raw values.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        return self.mains[j].evaluate(self.books[j].places(np.asarray(values)))[:, MAIN]
 
     def term(self, subset: Sequence[int], functions: Floats) -> Floats:
         """Evaluate the term of a set of columns.

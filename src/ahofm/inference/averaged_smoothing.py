@@ -58,9 +58,6 @@ _CORRELATION_RIDGE = 1e-3
 _LOG_LAM_GRID = np.arange(-18.0, 18.5, 0.75)
 """Grid of log lambda, relative to the median of its prior."""
 
-_LOG_LAM_HALF_WIDTH, _HALVINGS = 60.0, 48
-"""Half-width of the bisection in log lambda around the mean log ratio of information to penalty; number of halvings."""
-
 
 @dataclass(frozen=True)
 class Penalties:
@@ -153,7 +150,7 @@ def _initial_penalties(diagonal: Floats, penalty: Floats, batches: Sequence[_Gro
     """Initial penalties (P,): lambda = m / (theta' W theta) of each group, at most that at the scale of the prior."""
     initial = penalty.copy()
     for batch in batches:
-        at_prior = smoothing_parameters(batch.weight / diagonal[batch.at], batch.prior_edf)
+        at_prior = lam_with_edf(batch.weight / diagonal[batch.at], batch.prior_edf)
         lam = np.clip(
             np.minimum(batch.at.shape[1] / batch.quadratic_form, at_prior), SMALLEST_BAND_LAM, LARGEST_BAND_LAM
         )
@@ -218,7 +215,7 @@ def _mixture(c: Floats, q: Floats, batch: _GroupConstants) -> tuple[Floats, Floa
     inverses, log_posteriors = [], []
     for power in PENALTY_POWERS if batch.averages_power.all() else (1.0,):
         weight = batch.weight**power
-        median = smoothing_parameters(weight / c, batch.prior_edf)
+        median = lam_with_edf(weight / c, batch.prior_edf)
         lam = (median[:, np.newaxis] * np.exp(_LOG_LAM_GRID))[:, :, np.newaxis] * weight[:, np.newaxis]
         inverse = 1.0 / (c[:, np.newaxis] + lam)
         fit = (q**2)[:, np.newaxis] * inverse + np.log(lam * inverse)
@@ -230,20 +227,6 @@ def _mixture(c: Floats, q: Floats, batch: _GroupConstants) -> tuple[Floats, Floa
     within = np.einsum("gt,gtm->gm", posterior, inverse)
     between = np.einsum("gt,gtm->gm", posterior, (inverse - within[:, np.newaxis]) ** 2)
     return within, q**2 * between
-
-
-def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
-    """Lambda (groups,) with given effective degrees of freedom (:func:`lam_with_edf`), wherever it may be.
-
-    Parameters
-    ----------
-    ratios : array of shape (groups, m)
-        Ratios of penalty to information, positive.
-    edf : array of shape (groups,)
-        Between 0 and m.
-    """
-    low = -np.log(ratios).mean(axis=1) - _LOG_LAM_HALF_WIDTH
-    return lam_with_edf(ratios, edf, low, low + 2.0 * _LOG_LAM_HALF_WIDTH, _HALVINGS)
 
 
 def _tolerance(information: Information, groups: Sequence[Group]) -> Floats:

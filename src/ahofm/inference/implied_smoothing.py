@@ -136,11 +136,13 @@ def _groups(numbers: NDArray[np.intp], eigenvalues: Floats, *, main: bool) -> li
     """Groups of K functions whose coordinates have indices ``numbers`` (m, K)."""
     penalised = eigenvalues[: len(numbers)] > 0.0
     has_line = main and (bool(penalised.any()) or len(numbers) == 1)
+    parts = [(chosen, is_line) for chosen, is_line in ((penalised, False), (~penalised, True)) if chosen.any()]
+    if not parts:  # curves of several classes may have no coordinates, and there are many of them
+        return []
     return [
         Group(indices[chosen], main, has_line and is_line, 1.0 / numbers.shape[1])
         for indices in numbers.T
-        for chosen, is_line in ((penalised, False), (~penalised, True))
-        if chosen.any()
+        for chosen, is_line in parts
     ]
 
 
@@ -150,6 +152,8 @@ def _projected(
     """Coordinates (m, K) of K functions, and their penalties (m, K): one smoothing parameter for all penalised
     coordinates, one for the others.
     """
+    if not values.shape[1]:
+        return np.zeros((0, functions.shape[1])), np.zeros((0, functions.shape[1]))
     roots = np.sqrt(mass)[:, np.newaxis]
     coef: Floats = np.linalg.lstsq(roots * known_codes(values), roots * known_codes(functions), rcond=None)[0].astype(
         np.float64

@@ -22,8 +22,8 @@ import scipy.linalg
 from scipy import optimize, stats
 
 from ahofm.columns.basis import Floats
-from ahofm.inference.averaged_smoothing import smoothing_parameters
 from ahofm.priors.column import relative_eigenvalues
+from ahofm.priors.edf import lam_with_edf
 
 _LEAST_WIGGLY_DF, _MOST_WIGGLY_FRACTION = 0.5, 0.999
 """Least degrees of freedom of the penalised part: without them a curve that was shrunk to zero could not be tested; and
@@ -135,7 +135,7 @@ def _statistic(estimate: Floats, covariance: Floats, penalty: Floats, edf: float
     if n_wiggly:
         df = float(np.clip(edf - n_lines, min(_LEAST_WIGGLY_DF, 0.5 * n_wiggly), _MOST_WIGGLY_FRACTION * n_wiggly))
         penalised = ratios[n_lines:]
-        (lam,) = smoothing_parameters(penalised[np.newaxis], np.array([df]))
+        (lam,) = lam_with_edf(penalised[np.newaxis], np.array([df]))
         weights[n_lines:] = 1.0 / (1.0 + lam * penalised)
     z = rotation.T @ ((vectors.T @ estimate) / std)
     return Statistic(float(weights @ z**2), weights)

@@ -10,7 +10,7 @@ Functions of a number are polynomials between breaks (``ahofm.columns.Pieces``),
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import prod
 from typing import Any, Protocol, runtime_checkable
@@ -71,6 +71,10 @@ class NumberCurves:
         """Highest power."""
         return int(self.values.shape[1]) - 1
 
+    def some(self, which: NDArray[np.intp]) -> NumberCurves:
+        """Some of the functions."""
+        return replace(self, values=self.values[..., which], missing=self.missing[which])
+
     def with_lines(self, slopes: Floats) -> NumberCurves:
         """With lines of these slopes (width,) from the first and the last break outwards, where all were constant."""
         border, end = (self.breaks[0], self.breaks[-1]), line_ends(self.breaks[0], self.breaks[-1])
@@ -115,6 +119,10 @@ class LevelCurves:
     def width(self) -> int:
         """Number of functions."""
         return int(self.values.shape[1])
+
+    def some(self, which: NDArray[np.intp]) -> LevelCurves:
+        """Some of the functions."""
+        return LevelCurves(self.values[:, which])
 
     def evaluate(self, codes: NDArray[Any]) -> Floats:
         """Functions at codes: (n, width)."""

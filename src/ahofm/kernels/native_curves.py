@@ -120,9 +120,13 @@ class NativeCurves:
         """Where values find their table rows, and the tables: the main effect, and panels of factors of each order."""
         places = [_place(column) for column in self.linear_predictors[0].columns]
         linear_predictors: list[_LinearPredictor] = []
+        shared: dict[int, tuple[Floats, Floats]] = {}  # by order: factors of a linear predictor, often of the next, too
         for curves in self.linear_predictors:
             main, factors = curves.orders.split(np.concatenate([_table(column) for column in curves.columns]))
-            panels = [(order, _panels(lanes)) for order, lanes in factors.items()]
+            for order, lanes in factors.items():
+                if order not in shared or not np.array_equal(shared[order][0], lanes):
+                    shared[order] = lanes, _panels(lanes)
+            panels = [(order, shared[order][1]) for order in factors]
             groups = [
                 (
                     order,

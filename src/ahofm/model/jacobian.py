@@ -136,6 +136,10 @@ def diagonal(
 
 def pulled_back(chunk: Chunk, tables: Tables, mains: Sequence[Floats], factors: Sequence[Floats], g: Floats) -> Floats:
     """``J' g`` (P,) of the rows' Jacobian (n, P) and g (n,), by sums per code: in one pass, without J."""
+    if not any(factor.shape[1] for factor in factors):  # of several classes: curves count as known
+        pairs = zip(mains, chunk.codes.columns, strict=True)
+        sums_by_code = [main.T @ np.bincount(codes, g, minlength=len(main)) for main, codes in pairs]
+        return np.concatenate([[g.sum()], *sums_by_code])
     (sums,) = rows_of(chunk).pull_back([tables], np.ascontiguousarray(g[:, np.newaxis]))
     starts = list(accumulate(map(len, mains), initial=0))
     parts = [np.array([sums.intercept])]

@@ -354,7 +354,17 @@ class Model:
     @property
     def without_repeated(self) -> Model:
         """The model without effects of repeated rows: its linear predictors are functions of the columns alone."""
-        return self if self.repeated is None else replace(self, repeated=None)
+        return self if self.repeated is None else self._beside(repeated=None)
+
+    def with_band(self, band: Band) -> Model:
+        """The model with the band of its linear predictors."""
+        return self._beside(band=band)
+
+    def _beside(self, **changes: Any) -> Model:
+        """The model with other parts beside the same linear predictors: what follows from these is kept."""
+        found = replace(self, **changes)
+        found.__dict__.update({name: self.__dict__[name] for name in ("_curves", "_pure") if name in self.__dict__})
+        return found
 
     def with_each(self, change: Callable[[tuple[Predictor, ...]], tuple[Predictor, ...]]) -> Model:
         """The model with a change of its linear predictors, and of those of lower orders: the same are changed once."""
@@ -379,4 +389,7 @@ class Model:
     @cached_property
     def _curves(self) -> Prediction:
         """The linear predictors as a backend evaluates them."""
-        return backend_of().curves(tuple(one.curves(self.encoder.codebooks) for one in self.linear_predictors))
+        books, shared = self.encoder.codebooks, SharedPredictors.of(self.linear_predictors)
+        if shared is not None:
+            return backend_of().curves(shared.curves(books))
+        return backend_of().curves(tuple(one.curves(books) for one in self.linear_predictors))

@@ -332,13 +332,12 @@ class Predictor:
         columns = tuple(whole.column_curves(j, book) for j, book in enumerate(books))
         return Curves(whole.intercept, self.orders, columns, self.loadings, self.product_means)
 
-    def column_curves(self, j: int, book: Codebook) -> NumberCurves | LevelCurves:
-        """Functions of a column at true values."""
-        slopes = None
-        if j in self.end_slopes:
-            slopes = np.zeros(self.orders.width)
-            slopes[MAIN] = self.end_slopes[j]
-        return column_curves(book, self.coef[j], self.centring[j], self.at_neutral(j), slopes)
+    def column_curves(self, j: int, book: Codebook, which: slice = slice(None)) -> NumberCurves | LevelCurves:
+        """Functions of a column at true values, or some of them."""
+        slopes = np.zeros(self.orders.width)
+        slopes[MAIN] = self.end_slopes.get(j, 0.0)
+        some = self.coef[j][:, which], self.centring[j][which], self.at_neutral(j)[which]
+        return column_curves(book, *some, slopes[which] if j in self.end_slopes else None)
 
     @property
     def whole(self) -> Predictor:

@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
-from ahofm.kernels import Tables
+from ahofm.kernels import Curves, LevelCurves, NumberCurves, Tables, column_curves
 from ahofm.model.functions_view import FunctionsView
 from ahofm.model.predictor import Predictor, means_of
 from ahofm.model.terms import of_one_column
-from ahofm.orders import PRODUCT, Orders
+from ahofm.orders import MAIN, PRODUCT, Orders
 
 
 @dataclass(frozen=True)
@@ -215,6 +215,26 @@ class SharedPredictors:
         """Main effects of each column at its codes, (codes, K); None unless all linear predictors are pure."""
         values = [self.at_codes(j, book) for j, book in enumerate(books)]
         return [at_codes[:, : self.n_main] for at_codes in values] if means_of(values, books)[1] else None
+
+    def curves(self, books: Sequence[Codebook]) -> tuple[Curves, ...]:
+        """At true values: functions of a column are worked out once for all."""
+        if self.product_means is not None:
+            return tuple(one.curves(books) for one in self.separate())
+        n, together = self.n_main, zip(books, self.coef, self.centring, strict=True)
+        columns = [column_curves(book, coef, centring) for book, coef, centring in together]
+        return tuple(
+            self._curves_of(k, columns, np.append(k, np.arange(n, n + self.orders.n_factors))) for k in range(n)
+        )
+
+    def _curves_of(self, k: int, columns: Sequence[NumberCurves | LevelCurves], which: NDArray[np.intp]) -> Curves:
+        """One linear predictor, whose functions ``which`` are of all that columns have."""
+        curves = [column.some(which) for column in columns]
+        for j, slope in self.end_slopes[k].items():
+            slopes, curve = np.zeros(len(which)), curves[j]
+            slopes[MAIN] = slope
+            curves[j] = curve.with_lines(slopes) if isinstance(curve, NumberCurves) else curve
+        loadings = {order: loading[:, k].copy() for order, loading in self.loadings.items()}
+        return Curves(float(self.intercepts[k]), self.orders, tuple(curves), loadings)
 
     def tables(self, books: Sequence[Codebook]) -> tuple[Tables, ...]:
         """At the codes, as a kernel evaluates them; tables of the factors are the same arrays for all."""

@@ -42,7 +42,6 @@ from ahofm.tuning import (
     MOST_SURFACE_PRECISION,
     SMALLEST_LAM,
 )
-from ahofm.tuning.numerics import SURFACE_LAM_HALVINGS
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ class TensorSmoothing:
         low, high = np.log([[SMALLEST_LAM], [LARGEST_SURFACE_LAM]])
         with np.errstate(divide="ignore", over="ignore"):  # losses that are flat have hardly any information
             ratios = precision[np.newaxis] / information
-        (lam,) = lam_with_edf(ratios, np.array([most]), low, high, SURFACE_LAM_HALVINGS)
+        (lam,) = lam_with_edf(ratios, np.array([most]), low, high)
         return cls(lam * units, np.full_like(units, lam))
 
     def _precision(self, pairs: _Pairs) -> Floats:

@@ -15,7 +15,9 @@ def short(value: Any) -> float | None:
 
 def listed(values: Any) -> list[float | None]:
     """An array of any shape as a flat list."""
-    return [short(value) for value in np.asarray(values, dtype=np.float64).ravel()]
+    numbers = np.asarray(values, dtype=np.float64).ravel()
+    pairs = zip(numbers.tolist(), np.isfinite(numbers).tolist(), strict=True)
+    return [float(f"{number:.5g}") if finite else None for number, finite in pairs]
 
 
 def cell(value: Any) -> Any:

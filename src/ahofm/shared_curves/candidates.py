@@ -93,8 +93,8 @@ def _settings_by_stage(
 ) -> list[list[tuple[CurveSettings, CurveSettings | None]]]:
     """Settings of shared curves by stage of the race, each with the settings that it depends on.
 
-    Early stopping with fixed smoothing parameters, for pairs and for more of them; learned smoothing parameters, for
-    pairs, for all orders, and for product factors.
+    First early stopping with fixed smoothing parameters, for pairs; then learned smoothing parameters, for pairs and
+    for product factors. Where none of these is much better than pairs, more pairs and factors of all orders come last.
     """
     if not ranks:
         return []
@@ -109,14 +109,14 @@ def _settings_by_stage(
     early, learned_first = replace(fixed, ranks=dict(first)), replace(learned, ranks=dict(first))
     stages: list[list[RacedSettings]] = [[(early, None)], [(learned_first, None)], []]
     if not given and n_rows >= WIDE_CLASS_ROWS:
-        stages[1].append((replace(fixed, ranks=groups.at_least_one({2: WIDE_CLASS_RANK})), early))
+        stages[2].append((replace(fixed, ranks=groups.at_least_one({2: WIDE_CLASS_RANK})), early))
     if orders.highest > 2 and 2 in orders:
         divided = dict(orders)
         if not given:
             divided = groups.at_least_one(dict.fromkeys(orders, max(LEARNED_RANK // len(orders), 1)))
         stages[2].append((replace(learned, ranks=divided), learned_first))
     if _has_products(settings, groups, n_rows, n_columns):
-        stages[2].append((replace(learned, ranks={PRODUCT: CLASS_PRODUCT_RANK}), None))
+        stages[1].append((replace(learned, ranks={PRODUCT: CLASS_PRODUCT_RANK}), None))
     return stages
 
 

@@ -229,12 +229,14 @@ def _starts_per_candidate(
         return members_per_candidate(
             list(weighted), top, 1 if settings.n_members == "auto" else int(settings.n_members)
         )
-    return {name: _default_starts(candidate) if name in top else 1 for name, candidate in weighted.items()}
-
-
-def _default_starts(candidate: ClassCandidate) -> int:
-    learned = candidate.curve_settings is not None and candidate.curve_settings.learned
-    return LEARNED_STARTS if learned else FIXED_STARTS
+    learned = {
+        name: top[name]
+        for name, candidate in weighted.items()
+        if name in top and candidate.curve_settings is not None and candidate.curve_settings.learned
+    }
+    first = max(learned, key=lambda name: learned[name], default="")  # learned fits are the dearest
+    starts = {name: LEARNED_STARTS if name == first else 1 for name in learned}
+    return {name: starts.get(name, FIXED_STARTS) if name in top else 1 for name in weighted}
 
 
 def _member(

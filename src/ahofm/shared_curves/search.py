@@ -1,8 +1,8 @@
 """Cross-validation of candidate fits to several classes, and stacking weights by the losses on validation rows.
 
-All candidates are fitted without the first part of the rows. Those that predict it much worse than the best are out of
-the race; the others are fitted without each of the other parts, too. Curves with fixed smoothing parameters are judged
-after several numbers of sweeps (early stopping), against overfitting.
+All candidates are fitted without the first part of the rows. Those that predict it much worse than the best, or add
+nothing to the others there, are out of the race; those left are fitted without each of the other parts, too. Curves
+with fixed smoothing parameters are judged after several numbers of sweeps (early stopping), against overfitting.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from ahofm.tuning.classes import (
     PATIENCE,
     PRODUCT_LOSS_RATIO,
     RACE_LOSS_RATIO,
+    RACED_WEIGHT,
     SCALE_LOSS_RATIO,
     SEARCH_STARTS,
     SWEEPS_JUDGED,
@@ -143,7 +144,8 @@ def search(
     if race is None:
         return None
     paths = {name: [path] for name, path in race.paths.items()}
-    found.losses, racing = race.means(), race.remaining()
+    found.losses = race.means()
+    racing = race.stacked(rows.take(parts[0].validation)) if len(parts) > 1 else race.remaining()
     scales = sorted({one.in_ranks for one in racing})
     folds = fit_folds(problems, scales, parts[1:], [(seed, number) for number in range(1, len(parts))], runner)
     others = None if folds is None else paths_of(folds, racing, runner)
@@ -172,6 +174,8 @@ class Race:
     paths : dict of name to linear predictors (K, rows) by number of sweeps
     losses : dict of name to array of shape (rows,)
         At the number of sweeps that predicts best.
+    etas : dict of name to array of shape (K, rows)
+        Linear predictors there.
     """
 
     weight: Floats
@@ -179,13 +183,14 @@ class Race:
     candidates: list[ClassCandidate] = field(default_factory=list)
     paths: dict[str, dict[int, Floats]] = field(default_factory=dict)
     losses: dict[str, Floats] = field(default_factory=dict)
+    etas: dict[str, Floats] = field(default_factory=dict)
 
     def add(self, candidate: ClassCandidate, path: dict[int, Floats], rows: ClassRows) -> None:
         """Add a candidate with its predictions after each number of sweeps."""
-        losses = [-rows.log_likelihoods(eta)[0] for eta in path.values()]
+        pairs = [(-rows.log_likelihoods(eta)[0], eta) for eta in path.values()]
         self.candidates.append(candidate)
         self.paths[candidate.name] = path
-        self.losses[candidate.name] = min(losses, key=self._mean)
+        self.losses[candidate.name], self.etas[candidate.name] = min(pairs, key=lambda pair: self._mean(pair[0]))
 
     def means(self) -> dict[str, float]:
         """Mean losses by name."""
@@ -210,10 +215,19 @@ class Race:
         most = PRODUCT_LOSS_RATIO * min((means[one.name] for one in mains), default=np.inf)
         return mains + [one for one in others if one.order != PRODUCT or means[one.name] <= most]
 
+    def stacked(self, rows: ClassRows) -> list[ClassCandidate]:
+        """Main effects and those with stacking weight on the first validation rows; all if no factors have any."""
+        left = self.remaining()
+        weights = class_stacking_weights([self.etas[one.name] for one in left], replace(rows, weight=self.weight))
+        weighted = [one for one, weight in zip(left, weights, strict=True) if weight >= RACED_WEIGHT]
+        if not any(one.curve_settings for one in weighted):
+            return left
+        return [one for one in left if one.curve_settings is None or one in weighted]
+
     def admits(self, candidate: ClassCandidate) -> bool:
         """Whether a candidate of a later stage is fitted: if its scale and its parent are still in the race."""
-        same = [one for one in self.candidates if one.in_ranks == candidate.in_ranks]
-        if not any(self.near(one, SCALE_LOSS_RATIO) for one in same):
+        same, means = [one for one in self.candidates if one.in_ranks == candidate.in_ranks], self.means()
+        if min(means[one.name] for one in same) > SCALE_LOSS_RATIO * max(min(means.values()), LEAST_CLASS_LOSS):
             return False
         parents = [one for one in same if one.curve_settings == candidate.parent]
         return candidate.parent is None or any(self.near(one, RACE_LOSS_RATIO) for one in parents)

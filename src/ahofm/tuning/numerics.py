@@ -31,8 +31,9 @@ DF_BRACKET_STEP, DF_ROOT_TOL = 5.0, (1e-13, 1e-14)
 """Steps of log(smoothing parameter) until the degrees of freedom are bracketed; absolute and relative tolerance of the
 root."""
 
-SURFACE_LAM_HALVINGS = 39
-"""Halvings of the interval of log(smoothing parameter) in which surfaces have their initial degrees of freedom."""
+MOST_NEWTON_STEPS, LOG_LAM_TOL = 60, 1e-12
+"""Newton steps of the logarithm of a smoothing parameter with given degrees of freedom, at most, and the change by
+which they have converged: usually after five to ten."""
 
 MOST_REPEATED_LOGIT, LEVEL_BISECTIONS = 700.0, 60
 """Largest linear predictor of a repeated row, whose exponential is finite; and bisections between it and its negative

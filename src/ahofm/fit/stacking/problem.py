@@ -35,8 +35,8 @@ from ahofm.tuning import (
     BEST_FOLDS,
     BEST_MEMBERS,
     BEST_MEMBERS_BEYOND,
-    DISPERSED_SEARCH_SWEEPS,
     ENSEMBLE_MEMBERS,
+    FEWER_SEARCH_SWEEPS,
     FEWEST_VALIDATION_ROWS,
     FLOAT64_STATE_ROWS,
     FOLDS,
@@ -156,8 +156,9 @@ class TrainingProblem:
 
     @property
     def warm_starts_members(self) -> bool:
-        """Whether ensemble members start from fits to parts of the rows: these are large, and most of the rows."""
-        return self.n_rows >= WARM_START_ROWS and self.data.n_rows <= FULL_SEARCH_ROWS and not self.refined
+        """Whether ensemble members start from fits to parts of the rows: these have enough information."""
+        dispersed = self.response.family.dispersed
+        return self.data.n_rows >= (WARM_START_ROWS if dispersed else FULL_SEARCH_ROWS) and not self.refined
 
     @property
     def backend(self) -> Backend:
@@ -312,10 +313,12 @@ def uses_subsample(settings: Settings, n_rows: int) -> bool:
     return settings.solver == "subsample" or (settings.solver == "auto" and n_rows > SUBSAMPLE_ROWS)
 
 
-def search_settings(settings: Settings, n_rows: int, *, dispersed: bool, product: bool = False) -> Settings:
-    """Settings of candidate fits, with fewer sweeps; families without dispersion keep more of them."""
-    if not dispersed and n_rows > FULL_SEARCH_ROWS:
+def search_settings(
+    settings: Settings, n_rows: int, *, dispersed: bool, rare: bool = False, product: bool = False
+) -> Settings:
+    """Settings of candidate fits, with fewer sweeps; with many rows, fits to rare events keep all of them."""
+    if rare and n_rows > FULL_SEARCH_ROWS:
         return settings
-    most = DISPERSED_SEARCH_SWEEPS if dispersed and n_rows <= FULL_SEARCH_ROWS else SEARCH_SWEEPS
+    most = FEWER_SEARCH_SWEEPS if dispersed == (n_rows <= FULL_SEARCH_ROWS) else SEARCH_SWEEPS
     most = PRODUCT_SEARCH_SWEEPS if product else most
     return replace(settings, max_iter=min(settings.max_iter or most, most))

@@ -71,11 +71,10 @@ class Plan:
         search: list[Job] = []
         if len(candidates) > 1 or settings.order == "auto":
             dispersed = response.family.dispersed
-            shorter = {
-                product: search_settings(settings, n_rows, dispersed=dispersed, product=product)
-                for product in (False, True)
-            }
             options = {"dispersed": dispersed, "rare": response.rare}
+            shorter = {
+                product: search_settings(settings, n_rows, **options, product=product) for product in (False, True)
+            }
             if fitted_rows is not None:
                 sizes = list(fitted_rows)
             elif problem.data.rows.roles is None:

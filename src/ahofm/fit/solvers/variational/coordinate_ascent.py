@@ -173,7 +173,9 @@ class VariationalState(IrlsState):
     def sweep(self, *, update_lam: bool, backwards: bool, floor: float) -> None:
         """All columns once, main effects jointly, smoothing parameters of pairs, the dispersion: at least ``floor``."""
         if self._sweeper is not None:
-            self._backend_sweep(self._sweeper[0], floor, learn=update_lam, learn_mains=True, backwards=backwards)
+            self._backend_sweep(
+                self._sweeper[0], floor, update_lam=update_lam, update_main_lam=True, backwards=backwards
+            )
             return
         if self.response.quadratic:
             self._least_squares_sweep(update_lam=update_lam, backwards=backwards, update_main_lam=True)
@@ -191,7 +193,7 @@ class VariationalState(IrlsState):
         """One sweep with fixed smoothing parameters and dispersion, towards the optimum of that convex problem."""
         if self._sweeper is not None:
             dispersion = self.dispersion
-            self._backend_sweep(self._sweeper[0], 0.0, learn=False, learn_mains=False, backwards=backwards)
+            self._backend_sweep(self._sweeper[0], 0.0, update_lam=False, update_main_lam=False, backwards=backwards)
             self.dispersion = dispersion
         elif self.response.quadratic:
             self._least_squares_sweep(update_lam=False, backwards=backwards, update_main_lam=False)
