@@ -249,7 +249,7 @@ class Model:
         return self.family.mean(self.eta(X, offset, n_threads=n_threads))
 
     @one_blas_thread()
-    def level_probabilities(self, X: Any, offset: ArrayLike | None = None) -> Floats:
+    def ordinal_probabilities(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Probabilities of ordered levels, (n, levels): of copies of training rows, their credibility means.
 
         An offset shifts the log-odds of being above a level, of copies as of other rows.
@@ -303,7 +303,7 @@ class Model:
         self.family.check(target)
         deviance = None
         if self.repeated is not None and self.repeated.levels is not None:
-            deviance = deviance_of_levels(cast("Ordinal", self.family), self.level_probabilities(X, shifts), target)
+            deviance = deviance_of_levels(cast("Ordinal", self.family), self.ordinal_probabilities(X, shifts), target)
         explained = deviance_explained(self.family, target, eta + shifts, weights, shifts, deviance)
         if explained is not None:
             return explained
