@@ -316,3 +316,14 @@ def test_a_handful_of_copies_is_not_looked_at(pairs):
     data = prepared(read, target, Bernoulli(), Settings(), len(table))
     numbers = np.arange(len(data.rows.y))
     assert judged_copies(data, Settings(), numbers, data.rows.weight, np.zeros((len(numbers), 1))) is None
+
+
+def test_a_saved_model_without_effects_of_rows_has_none(fitted, tmp_path):
+    """The band came with the model that had them, so that the file, too, had them, and with near rows the rows."""
+    forgot = fitted.forget_rows()
+    forgot.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.model_.repeated is None
+    np.testing.assert_allclose(again.predict(X[:50]), forgot.predict(X[:50]), rtol=1e-6)
+    assert forgot.with_uncertainty().model_.repeated is None
+    assert fitted.with_uncertainty().model_.repeated is not None

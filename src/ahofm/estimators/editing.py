@@ -257,6 +257,7 @@ class Edited(Fitted):
         check_is_fitted(self, "model_")
         made = copy.copy(self)
         made.model_ = self.model_.without_repeated
+        made.training_ = None if self.training_ is None else self.training_.without_repeated
         return made
 
     def _rescaled(

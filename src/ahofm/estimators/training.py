@@ -57,6 +57,12 @@ class TrainingRows:
                 self._model = self._model.with_band(band)
             return self._model
 
+    @property
+    def without_repeated(self) -> TrainingRows:
+        """The same rows, and the model without effects of repeated rows; with its band, where it has been computed."""
+        with self._lock:
+            return TrainingRows(self._model.without_repeated, self.table, self.y, self.weight, self.offset)
+
     def __deepcopy__(self, memo: Any) -> TrainingRows:
         """The same object: nothing in it changes."""
         return self
