@@ -260,6 +260,7 @@ def test_bad_times(y, message):
             "y has no row of level 1, between 0 and 2; Ordinal needs levels",
         ),
         ("ordinal", np.linspace(0, 1, 60), "y must hold whole numbers for Ordinal"),
+        ("ordinal", np.array(["low", "high"] * 30), "y holds text .*; number its levels in their order: 0, 1, 2"),
         ("ordinal", np.ones(60), "y is 1 in every row; Ordinal needs at least two levels"),
         ("beta", np.linspace(0, 1, 60), r"y must hold finite numbers in \(0, 1\) for Beta, got 0 in row 0"),
         ("zero_inflated_poisson", np.ones(60), "y has no zero; ZeroInflatedPoisson is for counts with many"),

@@ -46,6 +46,8 @@ def rows(seed=0):
 
 
 X, Y = rows()
+ENDS = np.quantile(Y, [0.3, 0.7])
+LEVELS = np.digitize(Y, ENDS) + 1
 NEW = pd.DataFrame({"a": [9.0, 0.1234], "b": [2.0, 3.0], "c": ["x", "never seen"], "d": [1.0, 1.0]})
 
 
@@ -86,16 +88,63 @@ def test_probabilities_of_copies():
     np.testing.assert_allclose(model.predict_proba(X[:50])[:, 1], expected, rtol=1e-9)
 
 
-def test_expected_levels_of_copies():
-    y = np.digitize(Y, np.quantile(Y, [0.3, 0.7])) + 1
-    model = AHOFMRegressor(family="ordinal", random_state=0).fit(X, y)
-    kappa = model.model_.repeated.kappa
-    expected = by_hand(X, y, X[:50], kappa, model.forget_rows())
-    np.testing.assert_allclose(model.predict(X[:50]), expected, rtol=1e-6)
+@pytest.fixture(scope="module")
+def ordered():
+    return AHOFMRegressor(family="ordinal", random_state=0).fit(X, LEVELS)
+
+
+def test_expected_levels_of_copies(ordered):
+    kappa = ordered.model_.repeated.kappa
+    expected = by_hand(X, LEVELS, X[:50], kappa, ordered.forget_rows())
+    np.testing.assert_allclose(ordered.predict(X[:50]), expected, rtol=1e-6)
+    np.testing.assert_allclose(ordered.predict_proba(X[:50]) @ [1.0, 2.0, 3.0], expected, rtol=1e-6)
+
+
+def test_probabilities_of_levels_of_copies(ordered):
+    """Shares of the copies and probabilities without them: the level in the middle of three may be nearly certain."""
+    memory, without = ordered.model_.repeated, ordered.forget_rows().predict_proba(X[:50])
+    known = [tuple(map(str, row)) for row in X.itertuples(index=False)]
+    for row, own, found in zip(known[:50], without, ordered.predict_proba(X[:50]), strict=True):
+        counts = np.bincount([y - 1 for key, y in zip(known, LEVELS, strict=True) if key == row], minlength=3)
+        expected = (counts + memory.kappa * own) / (counts.sum() + memory.kappa)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_array_equal(ordered.predict_proba(NEW), ordered.forget_rows().predict_proba(NEW))
     fresh, new = rows(seed=1)
-    at = np.digitize(new, np.quantile(Y, [0.3, 0.7]))
-    own = [one.predict_proba(fresh)[np.arange(len(at)), at] for one in (model, model.forget_rows())]
-    assert -np.log(own[0]).mean() < 0.9 * -np.log(own[1]).mean()
+    at = np.digitize(new, ENDS)
+    own = [one.predict_proba(fresh)[np.arange(len(at)), at] for one in (ordered, ordered.forget_rows())]
+    own.append(ordered.model_.family.probabilities(ordered.model_.eta(fresh))[np.arange(len(at)), at])
+    losses = [-np.log(one).mean() for one in own]
+    assert losses[0] < 0.8 * losses[1], losses
+    assert losses[0] < losses[2], losses  # a shift of the linear predictor alone
+    np.testing.assert_allclose(ordered.log_likelihood(fresh, at + 1), np.log(own[0]).sum(), rtol=1e-9)
+    assert ordered.score(fresh, at + 1) > ordered.forget_rows().score(fresh, at + 1)
+
+
+def test_intervals_and_draws_of_levels_of_copies(ordered):
+    middle = np.flatnonzero(ordered.predict_proba(X)[:, 1] > 0.98)
+    certain = X.iloc[middle[:20]]
+    assert len(certain)
+    ends = ordered.predict_interval(certain, kind="new")
+    free = ordered.forget_rows().predict_interval(certain, kind="new")
+    assert (ends[:, 1] - ends[:, 0]).mean() < 0.5 * (free[:, 1] - free[:, 0]).mean()
+    assert (ordered.sample(certain, 50, random_state=0) == 2.0).mean() > 0.95
+
+
+def test_an_offset_shifts_the_odds_of_copies(ordered):
+    odds = []
+    for offset in (0.0, 0.7):
+        below = np.cumsum(ordered.predict_proba(X[:20], offset=np.full(20, offset)), axis=1)[:, :-1]
+        odds.append(np.log(below) - np.log1p(-below))
+    np.testing.assert_allclose(odds[0] - odds[1], 0.7, rtol=1e-6)
+
+
+def test_levels_of_copies_are_saved(ordered, tmp_path):
+    ordered.save(tmp_path / "model")
+    np.testing.assert_allclose(load(tmp_path / "model").predict_proba(X), ordered.predict_proba(X), atol=1e-7)
+    good = ordered.model_.repeated
+    for bad in (good.levels[:, :2], -good.levels, good.levels[1:]):
+        with pytest.raises(ValueError, match="levels of copies"):
+            replace(ordered.model_, repeated=replace(good, levels=bad))
 
 
 def test_intervals_are_as_wide_as_errors_with_copies(fitted):
@@ -235,5 +284,5 @@ def test_parts_must_fit(fitted):
         with pytest.raises(ValueError, match="hashes"):
             replace(fitted.model_, repeated=bad)
     one = RepeatedRows.of(np.array([2**63 + 5], dtype=np.uint64), np.array([1.0]), 1.0)
-    one.check()
+    one.check(Gaussian())
     assert one._keys.tolist() == [2**63 + 5]

@@ -8,6 +8,7 @@ import pytest
 from ahofm.orders import PRODUCT
 from ahofm.training.factor_groups import FactorGroups, allowed_groups, factor_groups
 from ahofm.training.settings import Settings
+from ahofm.tuning.constraints import JOINT_COLUMNS
 
 NAMES = list("abcdef")
 
@@ -65,6 +66,8 @@ def test_columns_that_do_not_vary_are_in_no_group():
         ({"interaction_cst": [("a", "z")]}, "names column 'z', which X does not have; its columns are 'a', 'b'"),
         ({"interaction_cst": [[0, 6]]}, "names column 6, which X does not have"),
         ({"interaction_cst": [[]]}, "interaction_cst has an empty set"),
+        ({"exclude": [("a", "a")]}, "exclude names column 'a' twice in one set; name it once, or alone to leave it"),
+        ({"interaction_cst": [("a", 0, "b")]}, "interaction_cst names column 'a' twice in one set; name it once"),
         ({"exclude": "a"}, "exclude must be a list of sets of columns, got 'a'"),
         ({"exclude": [("a", -1)]}, "exclude names column -1"),
         ({"exclude": [{"a": 1}]}, "exclude must have sets of columns"),
@@ -80,3 +83,24 @@ def test_too_many_groups():
     pairs = [(2 * k, 2 * k + 1) for k in range(10)]  # 2^10 largest sets
     with pytest.raises(ValueError, match="leaves more than 100 groups"):
         allowed_groups(None, pairs, names)
+
+
+def test_factors_go_to_the_groups_that_keep_most_of_them():
+    groups = FactorGroups(4, ((0, 1, 2), (2, 3)))
+    assert groups.allowed().astype(int).tolist() == [[1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 1, 1], [0, 0, 1, 1]]
+    assert FactorGroups(4).allowed() is None
+    of_first, of_second, of_both = [3.0, 2.0, 1.0, 0.1], [0.1, 0.0, 1.0, 2.0], [0.0, 0.0, 2.0, 0.0]
+    first, second = [False, False, False, True], [True, True, False, False]
+    out = groups.left_out_of(np.transpose([of_first, of_second, of_first, of_both]), 2)
+    assert out.T.tolist() == [first, second, first, second]  # what both keep goes to the one with fewer factors
+    out = groups.left_out_of(np.transpose([of_first] * 3), 2)
+    assert out.T.tolist() == [first, first, second]  # every group has a factor
+
+
+def test_pairs_of_few_columns_share_the_rank():
+    groups = FactorGroups(5, ((0, 1, 2), (2, 3), (3, 4)))
+    assert [groups.total_rank(2, rank, spectral=True) for rank in (2, 4)] == [3, 4]
+    assert groups.total_rank(2, 4, given=True, spectral=True) == 12
+    assert groups.total_rank(2, 4) == 6  # two each, in turns
+    many = FactorGroups(JOINT_COLUMNS + 1, ((0, 1, 2), (2, 3), (3, 4)))
+    assert many.total_rank(2, 4, spectral=True) == 6

@@ -101,3 +101,16 @@ def test_a_fit_finds_a_pair_among_two_hundred_columns():
     model = AHOFMRegressor(order=2, effort="fast", random_state=0).fit(X, y)
     assert model.model_.order == 2
     assert top_interactions(model.model_, 1).terms[0] == ("x4", "x9")
+
+
+def test_columns_that_may_not_interact_have_no_part():
+    columns, codes, gradient = coded()
+    allowed = np.zeros((20, 20), dtype=bool)
+    allowed[2:8, 2:8] = allowed[7:, 7:] = True
+    found, ends = Spectrum.of(columns, codes, gradient, 3, allowed), ends_of(stacked_functions(columns))
+    places = np.repeat(np.arange(20), np.diff(ends, prepend=0)[-20:])
+    whole = Spectrum.of(columns, codes, gradient, 3, allowed | True)
+    np.testing.assert_array_equal(whole.values, Spectrum.of(columns, codes, gradient, 3).values)
+    matrix = (whole.vectors * whole.values) @ whole.vectors.T
+    expected = np.linalg.eigvalsh(np.where(allowed[np.ix_(places, places)], matrix, 0.0))
+    np.testing.assert_allclose(found.values, expected, atol=1e-10)

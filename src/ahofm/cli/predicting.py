@@ -153,16 +153,15 @@ def _predictions(model: Model, X: Any, shift: Floats | None, wanted: Wanted) -> 
 def _intervals(model: Model, band: Band, X: Any, shift: Floats | None, level: float, kind: str) -> dict[str, Floats]:
     """Columns of lower and upper ends: of the prediction, or of the probability of every class."""
     table = model.encoder.check(X)
-    eta, std = with_std(model, band, table, shift)
     if model.classes is not None:
-        both = class_intervals(model, eta, std, level)
+        both = class_intervals(model, *with_std(model, band, table, shift), level)
         return {
             f"{name} {label}": ends[:, k]
             for k, label in enumerate(model.classes)
             for name, ends in zip(("low", "high"), both, strict=True)
         }
     if kind == "mean":
-        low, high = mean_interval(model, eta, std, level)
+        low, high = mean_interval(model, *with_std(model, band, table, shift), level)
     else:
-        low, high = new_interval(model, band, eta, std, model.relative_std(table, shift), level, seed=0)
+        low, high = new_interval(model, band, table, shift, level, seed=0)
     return {"low": low, "high": high}

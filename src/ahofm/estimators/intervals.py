@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,10 +13,16 @@ from scipy.special import expit, logsumexp, softmax
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table
 from ahofm.families import Gaussian, GaussianLocationScale, Poisson
+from ahofm.families.distributions import Categories, Distribution
 from ahofm.model import ErrorQuantiles, Model
 from ahofm.model.band import Band
+from ahofm.model.checks import check_offset
+from ahofm.model.levels import probabilities_of_levels
 from ahofm.model.lines import beyond_at_rows
 from ahofm.model.scores import dispersion_of
+
+if TYPE_CHECKING:
+    from ahofm.families import Ordinal
 
 DRAWS = 500
 """Of a new target, where its distribution with uncertain linear predictors has no formula."""
@@ -66,14 +73,14 @@ def class_intervals(model: Model, eta: Floats, std: Floats, level: float) -> tup
 
 
 def new_interval(
-    model: Model, band: Band, eta: Floats, std: Floats, times: Floats, level: float, seed: int
+    model: Model, band: Band, table: Table, offset: ArrayLike | None, level: float, seed: int
 ) -> tuple[Floats, Floats]:
     """Lower and upper end for a new target: the linear predictor uncertain, and the target around it.
 
-    ``times`` (n,) are standard deviations relative to that of the model (``Model.relative_std``). The uncertainty of
-    the mean has them too: a mean is known the better, the less the targets around it scatter.
+    Both scale with the rows' relative standard deviations (``Model.relative_std``): a mean is known the better, the
+    less the targets around it scatter.
     """
-    family = model.family
+    family, (eta, std), times = model.family, with_std(model, band, table, offset), model.relative_std(table, offset)
     if model.error_quantiles is not None and band.usual_std and family.uneven:
         return _validated_interval(model, model.error_quantiles, band.usual_std[0], eta, std, times, level)
     if isinstance(family, Gaussian) and family.link == "identity":
@@ -82,17 +89,38 @@ def new_interval(
     if isinstance(family, GaussianLocationScale):
         reach = stats.norm.ppf(0.5 + 0.5 * level) * np.sqrt(std[:, 0] ** 2 + family.scale(eta) ** 2)
         return eta[:, 0] - reach, eta[:, 0] + reach
-    rng = np.random.default_rng(seed)
+    rng, distribution = np.random.default_rng(seed), _moved_distribution(model, table, offset, eta)
     low, high = np.empty((2, len(eta)))
     for start in range(0, len(eta), 1_000):
         rows = slice(start, start + 1_000)
         draws = []
         for _ in range(DRAWS):
             moved = eta[rows] + std[rows] * rng.normal(size=eta[rows].shape)
-            found = family.distribution(moved, dispersion_of(model))
+            found = distribution(rows, moved)
             draws.append(found.rvs(size=(len(moved),), random_state=rng))
         low[rows], high[rows] = np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
     return low, high
+
+
+def _moved_distribution(
+    model: Model, table: Table, offset: ArrayLike | None, eta: Floats
+) -> Callable[[slice, Floats], Distribution]:
+    """Distribution of the targets of some rows whose linear predictors ``eta`` (n, K) are moved."""
+    family, dispersion, repeated = model.family, dispersion_of(model), model.repeated
+    table = model.encoder.check(table)
+    counts = None if repeated is None else repeated.levels_at(model.encoder.codebooks, table)
+    if repeated is None or counts is None:
+        return lambda rows, moved: family.distribution(moved, dispersion)
+    levels, without = cast("Ordinal", family), model.without_repeated.eta(table)
+    effects = eta if offset is None else eta - check_offset(offset, len(eta), family)
+    effects = effects - without
+
+    def of_copies(rows: slice, moved: Floats) -> Distribution:
+        step = (moved - without[rows] - effects[rows])[:, 0]
+        found = probabilities_of_levels(levels, without[rows], counts[rows], repeated.kappa, step)
+        return Categories(found, levels.low)
+
+    return of_copies
 
 
 def _validated_interval(

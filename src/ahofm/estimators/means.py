@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,15 +124,13 @@ class MeanPredictions(Fitted):
         if calibration is not None and kind == "mean":
             raise ValueError("calibration is for kind='new': means are not observed")
         table = self._read(X)
-        eta, std = with_std(self.model_, band, table, offset)
         if kind == "mean":
-            return np.column_stack(mean_interval(self.model_, eta, std, level))
-        low, high = new_interval(self.model_, band, eta, std, self.model_.relative_std(table, offset), level, seed=0)
+            return np.column_stack(mean_interval(self.model_, *with_std(self.model_, band, table, offset), level))
+        low, high = new_interval(self.model_, band, table, offset, level, seed=0)
         if calibration is not None:
             rows, y, *rest = calibration
             seen, shift = self._read(rows), rest[0] if rest else None
-            own, own_std = with_std(self.model_, band, seen, shift)
-            ends = new_interval(self.model_, band, own, own_std, self.model_.relative_std(seen, shift), level, seed=1)
+            ends = new_interval(self.model_, band, seen, shift, level, seed=1)
             wider = conformal(*ends, y, level)
             low, high = low - wider, high + wider
         return np.column_stack([low, high])
@@ -153,7 +151,7 @@ class MeanPredictions(Fitted):
         array of shape (n, levels)
             In the order of ``model_.family.categories``.
         """
-        return cast("Ordinal", self.model_.family).probabilities(self.model_.eta(self._read(X), offset))
+        return self.model_.level_probabilities(self._read(X), offset)
 
     def _one_band(self) -> Band:
         """The band, of a family whose mean follows its first linear predictor."""

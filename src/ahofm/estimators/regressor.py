@@ -17,7 +17,7 @@ from ahofm.estimators.labels import rows_without_target
 from ahofm.estimators.means import MeanPredictions
 from ahofm.estimators.partial_fit import fit_piece
 from ahofm.estimators.survival import SurvivalPredictions, target_of
-from ahofm.families import Family, Gaussian, find_family
+from ahofm.families import Family, Gaussian, Ordinal, find_family
 from ahofm.training.splits import splits_of
 
 
@@ -266,7 +266,9 @@ class AHOFMRegressor(SurvivalPredictions, MeanPredictions, RegressorMixin, AHOFM
                 raise ValueError(f"{error}{rows_without_target(y)}") from error
             if "string to float" not in str(error):
                 raise
-            raise ValueError(f"y holds text ({error}); AHOFMClassifier fits classes") from error
+            ordered = isinstance(self.family, Ordinal) or self.family == "ordinal"
+            remedy = "number its levels in their order: 0, 1, 2, ..." if ordered else "AHOFMClassifier fits classes"
+            raise ValueError(f"y holds text ({error}); {remedy}") from error
         check_consistent_length(table.columns[0], target)
         return table, target
 

@@ -211,7 +211,7 @@ def ranks_for(data: Data, settings: Settings, n_rows: int) -> dict[int, int]:
     if groups.groups is None:
         return ranks
     given = settings.rank != "auto"
-    totals = {d: groups.total_rank(d, rank, given=given) for d, rank in ranks.items()}
+    totals = {d: groups.total_rank(d, rank, given=given, spectral=estimated) for d, rank in ranks.items()}
     return {d: rank for d, rank in totals.items() if rank}
 
 

@@ -53,7 +53,7 @@ from ahofm.model.trace import Choice, Edit, Gain, Reason, Record, Trace, Validat
 from ahofm.model.variance_model import VarianceModel
 from ahofm.writing import replacing
 
-FORMAT, VERSION = "ahofm", 10
+FORMAT, VERSION = "ahofm", 11
 
 _KINDS = (Categorical, Cyclic, Linear, SplineIID, Spline, RandomWalk, Shaped)
 _WALKS = (RandomWalkBasis, RandomWalkBasis)
@@ -102,6 +102,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Model: frozenset({"error_quantiles", "repeated"}),
     },
     10: {SplineBasis: frozenset({"gaps"})},
+    11: {RepeatedRows: frozenset({"levels"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

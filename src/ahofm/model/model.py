@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.band import Band
 from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.error_quantiles import ErrorQuantiles
+from ahofm.model.levels import deviance_of_levels, probabilities_of_levels
 from ahofm.model.prediction_scores import deviance_explained, scores_of_numbers
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.repeated import RepeatedRows
@@ -31,6 +32,10 @@ from ahofm.model.trace import Choice, Edit, Gain, Trace, Validated
 from ahofm.model.truncation import truncated
 from ahofm.model.variance_model import VarianceModel
 from ahofm.orders import PRODUCT, Orders
+
+if TYPE_CHECKING:
+    from ahofm.columns.table import Table
+    from ahofm.families import Ordinal
 
 NEGLIGIBLE_FRACTION = 5e-3
 """Columns and orders below this fraction of the variance are negligible."""
@@ -122,7 +127,7 @@ class Model:
         if self.variance_model is not None:
             self.variance_model.effects.check(self.encoder.codebooks)
         if self.repeated is not None:
-            self.repeated.check()
+            self.repeated.check(self.family)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields: what follows from them is computed again where a copy or a pickle is used."""
@@ -218,11 +223,15 @@ class Model:
             All cores by default.
         """
         table = self.encoder.check(X)
-        places = [book.places(column) for book, column in zip(self.encoder.codebooks, table.columns, strict=True)]
-        eta = self._curves.eta(places, n_threads)
+        eta = self._eta_of_columns(table, n_threads)
         if self.repeated is not None:
             eta[:, 0] += self.repeated.at(self.encoder.codebooks, table)
         return eta if offset is None else np.add(eta, check_offset(offset, len(eta), self.family))
+
+    def _eta_of_columns(self, table: Table, n_threads: int | None = None) -> Floats:
+        """Linear predictors (n, linear predictors) without effects of copies of rows."""
+        places = [book.places(column) for book, column in zip(self.encoder.codebooks, table.columns, strict=True)]
+        return self._curves.eta(places, n_threads)
 
     @one_blas_thread()
     def relative_std(self, X: Any, offset: ArrayLike | None = None) -> Floats:
@@ -238,6 +247,21 @@ class Model:
     def mean(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
         """The family's mean: (n,), or (n, classes) probabilities."""
         return self.family.mean(self.eta(X, offset, n_threads=n_threads))
+
+    @one_blas_thread()
+    def level_probabilities(self, X: Any, offset: ArrayLike | None = None) -> Floats:
+        """Probabilities of ordered levels, (n, levels): of copies of training rows, their credibility means.
+
+        An offset shifts the log-odds of being above a level, of copies as of other rows.
+        """
+        family, table = cast("Ordinal", self.family), self.encoder.check(X)
+        eta, moved = self._eta_of_columns(table), None
+        if offset is not None:
+            moved = check_offset(offset, len(eta), family)[:, 0]
+        counts = None if self.repeated is None else self.repeated.levels_at(self.encoder.codebooks, table)
+        if self.repeated is None or counts is None:
+            return family.probabilities(self.eta(table, offset))
+        return probabilities_of_levels(family, eta, counts, self.repeated.kappa, moved)
 
     def predict(self, X: Any, offset: ArrayLike | None = None, *, n_threads: int | None = None) -> NDArray[Any]:
         """The mean, or for a classifier the most likely label: (n,)."""
@@ -277,7 +301,10 @@ class Model:
             mean = self.family.mean(eta + shifts)
             return float(mean.ndim == 1 and np.allclose(mean[rows], target[rows], rtol=1e-9, atol=0.0))
         self.family.check(target)
-        explained = deviance_explained(self.family, target, eta + shifts, weights, shifts)
+        deviance = None
+        if self.repeated is not None and self.repeated.levels is not None:
+            deviance = deviance_of_levels(cast("Ordinal", self.family), self.level_probabilities(X, shifts), target)
+        explained = deviance_explained(self.family, target, eta + shifts, weights, shifts, deviance)
         if explained is not None:
             return explained
         return scores_of_numbers(target, self.family.mean(eta + shifts), weights)["R2"]

@@ -18,14 +18,22 @@ def scores_of_numbers(y: Floats, mean: Floats, weight: Floats) -> dict[str, floa
     return {"R2": 1.0 - square / max(variance, np.finfo(float).tiny), "RMSE": float(np.sqrt(square))}
 
 
-def deviance_explained(family: Family, y: Floats, eta: Floats, weight: Floats, offset: Floats | None) -> float | None:
+def deviance_explained(
+    family: Family,
+    y: Floats,
+    eta: Floats,
+    weight: Floats,
+    offset: Floats | None,
+    deviance: Floats | None = None,
+) -> float | None:
     """Fraction of the deviance of the best constant that linear predictors (n, K), with offsets (n, K), explain.
 
-    None for families without a deviance.
+    None for families without a deviance. ``deviance`` (n,) is given where it is not that of the linear predictors.
     """
     shifts = np.zeros_like(eta) if offset is None else offset
     constant = np.broadcast_to(family.start(y, weight, shifts), eta.shape)
-    deviance, null = family.deviance(y, eta), family.deviance(y, constant + shifts)
+    null = family.deviance(y, constant + shifts)
+    deviance = family.deviance(y, eta) if deviance is None else deviance
     return None if deviance is None or null is None else float(1.0 - weight @ deviance / (weight @ null))
 
 

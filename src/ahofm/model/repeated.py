@@ -6,7 +6,7 @@ formula of Bühlmann: with n copies of mean target y in training, and f the pred
     mean = (n y + kappa f) / (n + kappa)
 
 kappa is the ratio of the variance within copies to that between distinct rows, a number of rows that f counts for.
-The model has hashes of the rows, not the rows themselves.
+The The model has hashes of the rows, not the rows themselves.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ahofm.columns import Codebook
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, is_numeric
+from ahofm.families import Family, Ordinal
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -40,32 +41,54 @@ class RepeatedRows:
         On the scale of the linear predictor.
     kappa : float
         Number of rows that the prediction without these effects counts for.
+    levels : array of shape (rows, levels), or None
+        Of ordered levels: how many of a row's copies have each. Effects are then those on the expected level.
     """
 
     hashes: Floats
     effects: Floats
     kappa: float
+    levels: Floats | None = None
 
     @classmethod
-    def of(cls, hashes: NDArray[np.uint64], effects: Floats, kappa: float) -> RepeatedRows:
-        """From hashes of distinct rows (rows,), increasing, and their effects (rows,)."""
+    def of(
+        cls, hashes: NDArray[np.uint64], effects: Floats, kappa: float, levels: Floats | None = None
+    ) -> RepeatedRows:
+        """From hashes of distinct rows (rows,), increasing, their effects (rows,) and numbers of levels."""
         halves = np.column_stack([hashes >> np.uint64(32), hashes & np.uint64(0xFFFFFFFF)]).astype(np.float64)
-        return cls(halves, effects, kappa)
+        return cls(halves, effects, kappa, levels)
 
-    def check(self) -> None:
-        """Raise ValueError unless the parts fit one another."""
+    def check(self, family: Family) -> None:
+        """Raise ValueError unless the parts fit one another and the family."""
         halves = self.hashes
         whole = halves.shape == (*self.effects.shape, 2) and self.effects.ndim == 1 and len(halves) > 0
         if not whole or not ((halves >= 0.0) & (halves < 2.0**32) & (halves % 1.0 == 0.0)).all():
             raise ValueError(f"hashes of shape {halves.shape} are not those of {self.effects.shape} rows")
         if not self.kappa > 0.0 or not (np.diff(self._keys.astype(object)) > 0).all():
             raise ValueError(f"hashes of repeated rows do not increase, or kappa={self.kappa!r} is not positive")
+        if self.levels is None:
+            return
+        shape = (*self.effects.shape, len(family.categories) if isinstance(family, Ordinal) else 0)
+        if self.levels.shape != shape or not (np.isfinite(self.levels) & (self.levels >= 0.0)).all():
+            raise ValueError(f"levels of copies, of shape {self.levels.shape}, are not numbers of shape {shape}")
 
     def at(self, books: Sequence[Codebook], table: Table) -> Floats:
         """Effects (n,) of a table's rows; zero for rows that are no copies of training rows."""
+        places, known = self._places(books, table)
+        return np.where(known, self.effects[places], 0.0)
+
+    def levels_at(self, books: Sequence[Codebook], table: Table) -> Floats | None:
+        """How many copies of each of a table's rows have each level, (n, levels); None where these are not known."""
+        if self.levels is None:
+            return None
+        places, known = self._places(books, table)
+        return np.where(known[:, np.newaxis], self.levels[places], 0.0)
+
+    def _places(self, books: Sequence[Codebook], table: Table) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Of a table's rows among the distinct training rows, (n,), and whether they are copies of these."""
         wanted = hashed_rows(books, table)
         places = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        return np.where(self._keys[places] == wanted, self.effects[places], 0.0)
+        return places, self._keys[places] == wanted
 
     @cached_property
     def _keys(self) -> NDArray[np.uint64]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ahofm.columns.basis import Floats
-from ahofm.families.distributions import Distribution, is_discrete, log_density
+from ahofm.families.distributions import Categories, Distribution, is_discrete, log_density
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.model.checks import check_weight
 from ahofm.model.model import Model
 
+if TYPE_CHECKING:
+    from ahofm.families import Ordinal
+
 
 def distribution(model: Model, X: Any, offset: ArrayLike | None = None) -> Distribution:
     """Of a new target for every row of a table, the linear predictors taken as known."""
+    if model.repeated is not None and model.repeated.levels is not None:
+        return Categories(model.level_probabilities(X, offset), cast("Ordinal", model.family).low)
     return model.family.distribution(model.eta(X, offset), dispersion_of(model))
 
 

@@ -240,6 +240,27 @@ def column_priors(
     return ColumnPriors(book, main, factors, main_smooth, smooth, main_smooth.values, main_smooth.penalty_eigenvalues)
 
 
+def with_line(column: ColumnPriors) -> ColumnPriors:
+    """The same, but a main effect of a column of automatic kind is a line, beside that of missing values."""
+    smooth = column.main_smooth
+    if smooth is None or not isinstance(column.book.kind, SplineIID):
+        return column
+    kept = smooth.penalty_eigenvalues == 0.0
+    between = None if smooth.between_codes is None else (smooth.between_codes[0], smooth.between_codes[1][:, kept])
+    line = replace(
+        smooth,
+        values=smooth.values[:, kept],
+        to_basis=smooth.to_basis[:, kept],
+        centring=smooth.centring[kept],
+        group=np.unique(smooth.group[kept], return_inverse=True)[1],
+        relative_penalty=smooth.relative_penalty[kept],
+        penalty_eigenvalues=smooth.penalty_eigenvalues[kept],
+        basis=smooth.values[:, kept],
+        between_codes=between,
+    )
+    return replace(column, main=line.prior, main_smooth=line)
+
+
 def _priors_of_levels(
     book: Codebook, fraction: Floats, mass: Floats | None, repeated: NDArray[np.bool_]
 ) -> ColumnPriors:

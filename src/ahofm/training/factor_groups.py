@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ahofm.columns.basis import Floats
 from ahofm.orders import PRODUCT
 from ahofm.training.settings import Settings
-from ahofm.tuning.constraints import LEAST_GROUP_RANK, MOST_GROUPS
+from ahofm.tuning.constraints import EQUAL_GROUPS_FRACTION, JOINT_COLUMNS, LEAST_GROUP_RANK, MOST_GROUPS
 from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_ROWS
 
 ColumnGroup: TypeAlias = tuple[int, ...]
@@ -60,17 +61,52 @@ class FactorGroups:
             found[np.asarray(group)[:, np.newaxis], places] = False
         return found
 
+    def allowed(self) -> NDArray[np.bool_] | None:
+        """Whether two columns may interact: (columns, columns); None where all may."""
+        if self.groups is None:
+            return None
+        found = np.zeros((self.n_columns, self.n_columns), dtype=bool)
+        for group in self.groups:
+            found[np.ix_(group, group)] = True
+        return found
+
+    def left_out_of(self, sizes: Floats, order: int) -> NDArray[np.bool_]:
+        """Columns (columns, rank) that have no function in factors whose functions have ``sizes`` (columns, rank).
+
+        Each factor, the first ones first, gets the group that keeps most of it, and of equal ones that with the fewest
+        factors; every group has one factor at least.
+        """
+        groups, rank = self.of_order(order), sizes.shape[1]
+        members = np.zeros((len(groups), self.n_columns))
+        for k, group in enumerate(groups):
+            members[k, list(group)] = 1.0
+        kept, counts, out = members @ sizes, np.zeros(len(groups), dtype=np.intp), np.ones(sizes.shape, dtype=bool)
+        for f in range(rank):
+            without = np.flatnonzero(counts == 0)
+            some = without if len(without) >= rank - f else np.arange(len(groups))
+            best = some[kept[some, f] >= EQUAL_GROUPS_FRACTION * kept[some, f].max()]
+            own = best[np.argmin(counts[best])]
+            counts[own] += 1
+            out[list(groups[own]), f] = False
+        return out
+
     def all_left_out(self, ranks: Mapping[int, int]) -> NDArray[np.bool_] | None:
         """``left_out`` of the factors of all orders side by side."""
         if self.groups is None or not ranks:
             return None
         return np.hstack([np.asarray(self.left_out(order, rank)) for order, rank in ranks.items()])
 
-    def total_rank(self, order: int, rank: int, *, given: bool = False) -> int:
-        """Factors of all groups: ``rank`` each, where it was given; otherwise ``rank`` in all, a few for each."""
+    def total_rank(self, order: int, rank: int, *, given: bool = False, spectral: bool = False) -> int:
+        """Factors of all groups: ``rank`` each, where it was given; otherwise ``rank`` in all, a few for each.
+
+        With ``spectral`` starts pairs of few columns have ``rank`` in all, and one for each group at least: they go to
+        the groups that need them (``left_out_of``).
+        """
         count = len(self.of_order(order))
         if given or count < 2:
             return count * rank
+        if spectral and order == 2 and self.n_columns <= JOINT_COLUMNS:
+            return max(rank, count)
         return count * max(rank // count, LEAST_GROUP_RANK)
 
     def at_least_one(self, ranks: Mapping[int, int]) -> dict[int, int]:
@@ -163,10 +199,14 @@ def _columns_of(group: Any, names: Sequence[str], argument: str) -> frozenset[in
     """Positions of the columns of one set, given by name or position."""
     if _is_column(group) or isinstance(group, Mapping) or not isinstance(group, Iterable):
         raise ValueError(f"{argument} must have sets of columns, such as {tuple(names[:2])!r}, got {group!r}")
-    found = frozenset(column_position(column, names, argument) for column in group)
-    if not found:
+    places = [column_position(column, names, argument) for column in group]
+    if not places:
         raise ValueError(f"{argument} has an empty set of columns; leave it out")
-    return found
+    if len(set(places)) < len(places):
+        twice = next(names[place] for place in places if places.count(place) > 1)
+        remedy = "name it once" + ", or alone to leave it without interactions" * (argument == "exclude")
+        raise ValueError(f"{argument} names column {twice!r} twice in one set; {remedy}")
+    return frozenset(places)
 
 
 def column_position(column: Any, names: Sequence[str], argument: str) -> int:

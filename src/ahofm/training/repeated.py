@@ -53,6 +53,8 @@ class Copies:
         Linear predictors of validation rows, by cross-validated fits and the other copies.
     choice : Choice
         The record of it.
+    levels : array of shape (distinct rows, levels), or None
+        Of ordered levels: number of copies with each.
     """
 
     hashes: NDArray[np.uint64]
@@ -62,6 +64,7 @@ class Copies:
     kappa: float
     eta: Floats
     choice: Choice
+    levels: Floats | None = None
 
     def added_to(self, model: Model, data: Data) -> Model:
         """The model with effects of repeated rows, and a record of these."""
@@ -69,7 +72,7 @@ class Copies:
         of_model = model.eta(data.table.take(self.first))
         mean = _credibility_mean(self.counts, total, self.kappa, model.family.mean(of_model))
         effects = _linear_predictor_of(model.family, mean) - of_model[:, 0]
-        repeated = RepeatedRows.of(self.hashes, effects, self.kappa)
+        repeated = RepeatedRows.of(self.hashes, effects, self.kappa, self.levels)
         return replace(model, repeated=repeated, choices=(*model.choices, self.choice))
 
 
@@ -106,10 +109,15 @@ def judged_copies(
     at, mean = group[rows[judged]], family.mean(eta[judged])
     target, weights = y[rows[judged]], validated[judged]
     others = counts[at] - 1.0, sums[at] - target
-    kappas = np.geomspace(*REPEATED_KAPPAS)
-    with_copies = [_linear_predictor_of(family, _credibility_mean(*others, kappa, mean)) for kappa in kappas]
-    without, *losses = (_loss(family, target, point) for point in (eta[judged, 0], *with_copies))
-    disagreement = DISAGREEING_COPIES * np.log1p(1.0 / kappas) if two_classes else np.zeros(len(kappas))
+    kappas, levels = np.geomspace(*REPEATED_KAPPAS), None
+    if isinstance(family, Ordinal):
+        levels = _level_counts(family, group, weight, y)
+        losses = _losses_of_levels(family, eta[judged], target, levels[at], kappas)
+    else:
+        with_copies = (_linear_predictor_of(family, _credibility_mean(*others, kappa, mean)) for kappa in kappas)
+        losses = [_loss(family, target, point) for point in with_copies]
+    without = _loss(family, target, eta[judged, 0])
+    disagreement = np.zeros(len(kappas)) if family.dispersed else DISAGREEING_COPIES * np.log1p(1.0 / kappas)
     best = int(np.argmin([weights @ loss + more for loss, more in zip(losses, disagreement, strict=True)]))
     gain, error = mean_and_error(without - losses[best], weights, at)
     if not gain - disagreement[best] / weights.sum() > REPEATED_STANDARD_ERRORS * error:
@@ -125,8 +133,26 @@ def judged_copies(
         f"{after:.4g} with it"
     )
     predicted = eta.copy()
-    predicted[judged, 0] = with_copies[best]
-    return Copies(hashes, first, counts, sums, kappa, predicted, Choice("repeated rows", said, why))
+    predicted[judged, 0] = _linear_predictor_of(family, _credibility_mean(*others, kappa, mean))
+    return Copies(hashes, first, counts, sums, kappa, predicted, Choice("repeated rows", said, why), levels)
+
+
+def _level_counts(family: Ordinal, group: NDArray[np.intp], weight: Floats, y: Floats) -> Floats:
+    """Weights (distinct rows, levels) of the copies of each row that have each level."""
+    size = len(family.categories)
+    cells = group * size + (y.astype(np.intp) - family.low)
+    totals = np.bincount(cells, weight, minlength=(int(group.max()) + 1) * size)
+    return np.asarray(totals.reshape(-1, size), dtype=np.float64)
+
+
+def _losses_of_levels(family: Ordinal, eta: Floats, y: Floats, counts: Floats, kappas: Floats) -> list[Floats]:
+    """Losses (m,) for each kappa of rows whose other copies are ``counts`` (m, levels) less the row itself."""
+    own = np.arange(len(y)), y.astype(np.intp) - family.low
+    others = counts.copy()
+    others[own] -= 1.0
+    probability, floor = family.probabilities(eta)[own], np.finfo(float).tiny
+    total = others.sum(axis=1)
+    return [-np.log(np.maximum(_credibility_mean(total, others[own], kappa, probability), floor)) for kappa in kappas]
 
 
 def _credibility_mean(counts: Floats, sums: Floats, kappa: float, mean: Floats) -> Floats:

@@ -60,16 +60,24 @@ class Spectrum:
     null_eigenvalue: float
 
     @classmethod
-    def of(cls, columns: Sequence[ColumnPriors], codes: Codes, gradient: Floats, count: int) -> Spectrum:
+    def of(
+        cls,
+        columns: Sequence[ColumnPriors],
+        codes: Codes,
+        gradient: Floats,
+        count: int,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> Spectrum:
         """At gradients (n,): of the loss by each row's linear predictor, negative, over the sum of working weights.
 
         For least squares these are the weighted residuals. At least ``count`` eigenvectors, as far as there are any.
+        ``allowed`` (p, p) says which columns may interact, where C is dense (``is_dense``): it is zero for the others.
         """
         stacked, (gradient, codes) = stacked_functions(columns), _thinned(gradient, codes)
         rng = np.random.default_rng(0)  # the same for all fits
         signs = np.array([rng.choice([-1.0, 1.0], len(gradient)) for _ in range(NULL_GRADIENTS)])
-        if ends_of(stacked)[-1] <= max(MOST_DENSE_FUNCTIONS, count):
-            return cls(*_decomposed(stacked, codes, gradient, signs))
+        if allowed is not None or ends_of(stacked)[-1] <= max(MOST_DENSE_FUNCTIONS, count):
+            return cls(*_decomposed(stacked, codes, gradient, signs, allowed))
         chosen = screened_columns(columns, codes, gradient, signs)
         if not len(chosen):
             return cls(*_leading(stacked, codes, gradient, signs, count))
@@ -85,6 +93,11 @@ class Spectrum:
     def n_above_null(self) -> int:
         """Number of eigenvalues, of those computed, above the null eigenvalue."""
         return int((self.values > self.null_eigenvalue).sum())
+
+
+def is_dense(columns: Sequence[ColumnPriors]) -> bool:
+    """Whether functions are few enough for C to be a dense matrix."""
+    return sum(int(column.start.shape[1]) for column in columns) <= MOST_DENSE_FUNCTIONS
 
 
 def stacked_functions(columns: Sequence[ColumnPriors]) -> list[Floats]:
@@ -209,11 +222,19 @@ def _zero_padded(vectors: Floats, stacked: Sequence[Floats], chosen: NDArray[np.
 
 
 def _decomposed(
-    stacked: Sequence[Floats], codes: Codes, gradient: Floats, signs: Floats
+    stacked: Sequence[Floats],
+    codes: Codes,
+    gradient: Floats,
+    signs: Floats,
+    allowed: NDArray[np.bool_] | None = None,
 ) -> tuple[Floats, Floats, float]:
     """All eigenvalues and eigenvectors, and the null eigenvalue."""
-    gradients = gradient * np.array([np.ones_like(gradient), *signs])
-    matrix, *null_matrices = _covariances(stacked, codes, gradients, ends_of(stacked))
+    gradients, ends = gradient * np.array([np.ones_like(gradient), *signs]), ends_of(stacked)
+    matrices = _covariances(stacked, codes, gradients, ends)
+    if allowed is not None:
+        of_functions = np.repeat(np.arange(len(stacked)), np.diff(ends))
+        matrices *= allowed[np.ix_(of_functions, of_functions)]
+    matrix, *null_matrices = matrices
     values, vectors = np.linalg.eigh(matrix)
     null = float(np.mean([np.linalg.eigvalsh(null_matrix)[-1] for null_matrix in null_matrices]))
     return values, vectors, null

@@ -312,6 +312,13 @@ NON_DISPERSED_VALIDATION_ROWS = 100_000
 """Most validation rows of families without dispersion, whose targets contain less information: 20,000 rows have too few
 rare events to compare models with and without pairs (claims)."""
 
+LINE_ROWS = 500
+"""Rows of censored times below which a further candidate has lines as main effects, and curves and interactions have to
+beat lines alone by ``SUPPORTED_GAIN``. Measured on simulated Weibull times (30 replications): root mean square errors
+of survival probabilities of 134 rows .109, .092 and .105 without it, .096, .074 and .104 with it, where the truth is
+linear (two times) and where it has a curve; of 400 rows .059 and .059 without it, .051 and .066 with it. With 548 rows
+of gbsg2, whose effects are curved, concordance .696 without it and .692 with it."""
+
 LEAST_WEIGHT = 0.05
 """Smaller stacking weights are left out: an ensemble member costs rank. Also the weight of main effects where there are
 no validation rows to estimate it from."""

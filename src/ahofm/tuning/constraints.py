@@ -8,6 +8,13 @@ LEAST_GROUP_RANK = 2
 two overlapping groups, fits to 20,000 simulated policies had errors of .141 (.050 with a shared rank, .051 without
 constraints); with another seed .058 (.069 shared, .061 without)."""
 
+JOINT_COLUMNS = 40
+"""Most columns of a fit whose pairs start from one spectrum for all groups, and share the rank. Their functions are
+nearly always few enough for a dense covariance."""
+
+EQUAL_GROUPS_FRACTION = 0.95
+"""Groups that keep at least this fraction of what the best one keeps of a new factor are as good. Not varied."""
+
 MOST_TRIPLE_PRODUCTS = 3e8
 """Most multiplications for the minima of triples over pairs of partners; beyond, intervals bound each factor."""
 

@@ -21,12 +21,6 @@ MEAN_BINS, MEAN_BIN_ROWS, MEAN_SHRINKAGE_ROWS = 20, 50, 10.0
 ERROR_LEVELS, FEWEST_ROWS_BEYOND_QUANTILE = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999), 5
 """Levels at which quantiles of errors on validation rows are known, as far as so many rows are beyond."""
 
-EQUAL_ERRORS_FRACTION = 2.0 / 3.0
-"""Least fraction of all rows for which fits to a part of them have errors as large, relative to their dispersion, as a
-fit to all rows. On some of splits 200 to 205 of eleven sets, with parts of two thirds and four fifths, intervals then
-cover about 95.6 % on average; about 94 % if what is beyond the dispersion were inversely proportional to the number of
-rows."""
-
 CONCORDANCE_ROWS = 3_000
 """Validation rows at most whose pairs are compared."""
 

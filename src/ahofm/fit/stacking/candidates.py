@@ -10,9 +10,9 @@ import numpy as np
 
 from ahofm.columns import Categorical, Codebook, RandomWalk, SplineIID
 from ahofm.columns.basis import Floats
-from ahofm.families import Bernoulli, Ordinal
+from ahofm.families import Bernoulli, Ordinal, Poisson
 from ahofm.orders import PRODUCT
-from ahofm.priors.column import ColumnPriors, FactorPrior, Scale, SmoothCoordinates, all_column_priors
+from ahofm.priors.column import ColumnPriors, FactorPrior, Scale, SmoothCoordinates, all_column_priors, with_line
 from ahofm.training.factor_groups import tries_products
 from ahofm.training.settings import Settings
 from ahofm.tuning import (
@@ -21,6 +21,7 @@ from ahofm.tuning import (
     LARGE_SAMPLE_ROWS,
     LEAST_NOISE_TEMPERING,
     LEAST_SIGNAL_TEMPERING,
+    LINE_ROWS,
     NOISE_TEMPERING,
     RANDOM_WALK_TEMPERING,
     SPLINE_IID_TEMPERING,
@@ -137,6 +138,34 @@ class Candidate:
         return column.main_smooth if self.smooth_main_effects or not isinstance(column.book.kind, SplineIID) else None
 
 
+@dataclass(frozen=True)
+class LineCandidate(Candidate):
+    """One whose main effects of automatic columns are lines, without interactions."""
+
+    @property
+    def name(self) -> str:
+        """Name in summaries."""
+        return "lines"
+
+    def ranks(self, ranks: Mapping[int, int]) -> dict[int, int]:
+        """None."""
+        del ranks
+        return {}
+
+    def priors(
+        self,
+        books: Sequence[Codebook],
+        automatic: Sequence[bool],
+        *,
+        center: bool,
+        counts: Sequence[Floats | None] | None = None,
+        like: Sequence[ColumnPriors] | None = None,
+    ) -> tuple[ColumnPriors, ...]:
+        """Priors of the columns that vary, with lines as main effects."""
+        found = super().priors(books, automatic, center=center, counts=counts)
+        return tuple(with_line(column) if auto else column for column, auto in zip(found, automatic, strict=True))
+
+
 CANDIDATES = (
     Candidate("spline_iid", *SPLINE_IID_TEMPERING),
     Candidate("spline", *SPLINE_TEMPERING),
@@ -161,6 +190,9 @@ are best. Gaussian targets are fitted best on the values; for Poisson and gamma 
 EARLY_STOPPED = Candidate("spline", *SPLINE_TEMPERING, scale="ranks", pairs=EARLY_PAIRS, sweeps=EARLY_SWEEPS)
 """Many pairs, smooth in the ranks, and few sweeps: a further candidate of two classes and of ordered ones."""
 
+LINES = LineCandidate("spline", *SPLINE_TEMPERING)
+"""A further candidate of few events: curves of weak effects follow noise there."""
+
 WEIGHTED = (
     Candidate("random_walk", *WEIGHTED_RANDOM_WALK_TEMPERING, weighted=True),
     Candidate("spline", *WEIGHTED_SPLINE_TEMPERING, weighted=True),
@@ -184,8 +216,10 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
         return tuple(settings.factor_prior)
     if settings.factor_prior != "auto":
         return _with(CANDIDATES, settings.factor_prior)
+    lines = (LINES,) if _has_few_times(problem) else ()
     if not any_automatic or not (problem.ranks or kinds_of_main_effects):
-        return _with(CANDIDATES, "spline" if all(_is_smooth(book) for book in problem.books) else "spline_iid")
+        alone = _with(CANDIDATES, "spline" if all(_is_smooth(book) for book in problem.books) else "spline_iid")
+        return (*alone, *lines) if any_automatic and problem.response.n_rows >= FEWEST_VALIDATION_ROWS else alone
     if problem.response.n_rows < FEWEST_VALIDATION_ROWS:
         return _with(CANDIDATES, "spline")
     if settings.effort == "fast":
@@ -195,7 +229,7 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
     early = [EARLY_STOPPED] if _stops_early(problem, settings) else []
     products = PRODUCTS if _has_products(problem, settings) else ()
     estimates_precisions = problem.response.quadratic and problem.n_rows >= LARGE_SAMPLE_ROWS and not problem.refined
-    return (*tried, *wide, *early, *products, *(WEIGHTED if estimates_precisions else ()))
+    return (*tried, *lines, *wide, *early, *products, *(WEIGHTED if estimates_precisions else ()))
 
 
 def _with(candidates: Sequence[Candidate], factor_prior: str) -> list[Candidate]:
@@ -209,6 +243,16 @@ def random_stream(candidates: Sequence[Candidate], number: int) -> int:
     """
     product = candidates[number].product
     return sum(other.product == product for other in candidates[:number]) + (PRODUCT if product else 0)
+
+
+def _has_few_times(problem: TrainingProblem) -> bool:
+    """Whether targets are censored times of few rows, or events in the intervals of few such rows (hazards)."""
+    if problem.response.family.censored:
+        return problem.response.n_rows < LINE_ROWS
+    rows = problem.data.rows
+    if not isinstance(problem.response.family, Poisson) or rows.offset is None or rows.groups is None:
+        return False
+    return bool(rows.y.max() <= 1.0) and len(np.unique(rows.groups)) < LINE_ROWS
 
 
 def _stops_early(problem: TrainingProblem, settings: Settings) -> bool:

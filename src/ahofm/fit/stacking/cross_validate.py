@@ -15,7 +15,7 @@ from ahofm.families.links import quiet
 from ahofm.families.survival import FailureTime
 from ahofm.fit.solvers.variational.posterior import Fit, WarmStart
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
-from ahofm.fit.stacking.candidates import Candidate, random_stream
+from ahofm.fit.stacking.candidates import Candidate, LineCandidate, random_stream
 from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings
 from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.variance import weighted_by_precision, with_original_weights
@@ -125,7 +125,8 @@ def _cross_validate(
             float(np.mean([part.n_fitted for part in parts])),
         )
         dispersions = race.dispersions(problem, validation.problem, len(unweighted))
-        validation.scores = replace(race.scores, rows=rows, dispersions=dispersions)
+        lines = tuple(k for k, candidate in enumerate(candidates) if isinstance(candidate, LineCandidate))
+        validation.scores = replace(race.scores, rows=rows, dispersions=dispersions, lines=lines)
 
 
 def _staged_fits(
@@ -245,8 +246,9 @@ class _Race:
         all_fits = [staged for of_part in zip(*self._staged_fits, strict=True) for staged in of_part]
         if all(staged.released for staged in all_fits):
             return [staged.fits for staged in all_fits]
-        others = [number for number, by_part in enumerate(self._staged_fits) if PRODUCT not in by_part[0].ranks]
-        products = [number for number in range(len(self._staged_fits)) if number not in others]
+        ranks = [by_part[0].ranks for by_part in self._staged_fits]
+        products = [number for number, own in enumerate(ranks) if PRODUCT in own]
+        others = [number for number, own in enumerate(ranks) if own and number not in products]
         if others:
             count = member_count(self._problem.settings, self._problem.data.n_rows)
             survivors = {others[k] for k in self._scores(others).survivors(count)}

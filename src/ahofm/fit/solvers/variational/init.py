@@ -20,7 +20,7 @@ from ahofm.model.coordinates import canonical_rotation
 from ahofm.orders import PRODUCT, factors_of
 from ahofm.priors.column import ColumnPriors, relative_eigenvalues
 from ahofm.training.factor_groups import ColumnGroup, FactorGroups
-from ahofm.training.spectrum import Spectrum, ends_of, stacked_functions
+from ahofm.training.spectrum import Spectrum, ends_of, is_dense, stacked_functions
 from ahofm.tuning import IDLE_FACTOR_VARIANCE
 from ahofm.tuning.numerics import LEAST_PRODUCT_VARIANCE
 from ahofm.tuning.products import (
@@ -143,21 +143,28 @@ def add_factors(
     response = state.response
     for k, linear_predictor in enumerate(state.linear_predictors):
         std = initial_std(state, k)
+        most, left_out = np.inf if response.quadratic else 1.0, groups.left_out(order, rank)
         new = [np.zeros((column.start.shape[0], rank)) for column in columns]
-        for group, places in groups.places(order, rank):
-            group_columns = [columns[j] for j in group]
-            if order == 2:
-                most = np.inf if response.quadratic else 1.0
-                leading = spectrum(k, group, len(places))
-                factors = spectral_factors(group_columns, leading, len(places), std, rng, most=most)
-            else:
-                factors = random_factors(group_columns, len(places), std, rng)
-            for j, values in zip(group, factors, strict=True):
-                new[j][:, places] = values
+        if order == 2 and left_out is not None and is_dense(columns):
+            leading = spectrum(k, tuple(range(len(columns))), rank)
+            factors = spectral_factors(columns, leading, rank, std, rng, most=most)
+            sizes = np.array([column.mass @ values**2 for column, values in zip(columns, factors, strict=True)])
+            left_out = groups.left_out_of(sizes, order)
+            new = [np.where(out, 0.0, values) for out, values in zip(left_out, factors, strict=True)]
+        else:
+            for group, places in groups.places(order, rank):
+                group_columns = [columns[j] for j in group]
+                if order == 2:
+                    leading = spectrum(k, group, len(places))
+                    factors = spectral_factors(group_columns, leading, len(places), std, rng, most=most)
+                else:
+                    factors = random_factors(group_columns, len(places), std, rng)
+                for j, values in zip(group, factors, strict=True):
+                    new[j][:, places] = values
         if not response.quadratic:
             most_std = START_TERM_STD * std if order > 2 else np.inf
             new = limited_factors(columns, state.rows, k, order, new, most_std)
-        linear_predictor.add_factors(order, new, groups.left_out(order, rank))
+        linear_predictor.add_factors(order, new, left_out)
         if order == 2 and tensor_smoothing and linear_predictor.posterior.tensor_smoothing is None:
             linear_predictor.begin_tensor_smoothing(state.information(k), response.total)
 

@@ -39,7 +39,7 @@ from ahofm.priors.arrays import prior_kind
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import ArraySource, Executor
 from ahofm.training.factor_groups import ColumnGroup, FactorGroups
-from ahofm.training.spectrum import Spectrum
+from ahofm.training.spectrum import Spectrum, is_dense
 from ahofm.tuning import FEWEST_GROWTH_EIGENVALUES, MOST_GROWTHS
 
 
@@ -321,6 +321,8 @@ class StagedFit:
                 break
             gradients = [self._state.rows.gradient(k) for k in range(len(self._state.linear_predictors))]
             groups, fewest = self.groups.of_order(2), FEWEST_GROWTH_EIGENVALUES
+            if is_dense(self.columns):
+                groups = (tuple(range(len(self.columns))),)
             spectra = [self._spectrum_of(group, gradient, fewest) for gradient in gradients for group in groups]
             if max(spectrum.n_above_null for spectrum in spectra) < fewest:
                 break
@@ -360,7 +362,9 @@ class StagedFit:
             return self.main_stage.spectra[k, group, count]
 
     def _spectrum_of(self, group: ColumnGroup, gradient: Floats, count: int) -> Spectrum:
-        return Spectrum.of([self.columns[j] for j in group], self.codes.of_columns(group), gradient, count)
+        allowed = self.groups.allowed()
+        allowed = None if allowed is None or not is_dense(self.columns) else allowed[np.ix_(group, group)]
+        return Spectrum.of([self.columns[j] for j in group], self.codes.of_columns(group), gradient, count, allowed)
 
     def _stage(self, order: int, report: Report, n_growths: int = 0, reference: Reference | None = None) -> bool:
         """The sweeps of a stage, warm-started if a reference is given; returns whether the fit is to stop."""
