@@ -49,7 +49,7 @@ RETIRED_IN_SOURCE += (
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 # Names that say nothing of what they hold, retired where fits are made, and in models and their inference.
-EMPTY_NAMES = ("own", "plain", "along", "rough", "free", "joint")
+EMPTY_NAMES = ("own", "plain", "along", "rough", "free", "joint", "precise", "coupling")
 FITTING = ("backends", "fit", "inference", "kernels", "model", "priors", "shared_curves", "training", "tuning")
 FITTING_SOURCES = [path for path in SOURCES if path.relative_to(ROOT / "src" / "ahofm").parts[0] in FITTING]
 EMPTY_CONSTANTS = re.compile(r"^(FEW|MANY)_|_OF_(FEW|MANY)$|^TOLD_|_APART$")

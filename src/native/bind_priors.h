@@ -41,8 +41,9 @@ ahofm::Prior prior_of(nb::handle handle, int64_t codes) {
     prior.high = copied(entry(given, "high"), {prior.n_lam()}, "high");
     int64_t expected = effects ? 1 : 0;
     if (splines) {
-        prior.weight = numbers_of(entry(given, "weight"), "weight");
-        const int64_t m = within(static_cast<int64_t>(prior.weight.size()), 1, 10'000, "coordinates of a prior");
+        prior.relative_penalty = numbers_of(entry(given, "relative_penalty"), "relative_penalty");
+        const int64_t m =
+            within(static_cast<int64_t>(prior.relative_penalty.size()), 1, 10'000, "coordinates of a prior");
         prior.task.m = m;
         prior.values = copied(entry(given, "values"), {codes, m}, "values");
         prior.penalty = copied(entry(given, "penalty"), {m}, "penalty");

@@ -138,7 +138,7 @@ class BoundSharedCurves {
                 refuse("group must be whole numbers below " + std::to_string(mains.n_lam) + ", or -1");
             mains.group.push_back(static_cast<int64_t>(number));
         }
-        mains.weight = copied(entry(given, "weight"), {mains.q}, "weight");
+        mains.relative_penalty = copied(entry(given, "relative_penalty"), {mains.q}, "relative_penalty");
         mains.coef = arrays_.write(entry(given, "coef"), {mains.q, K_}, "coef");
         return mains;
     }

@@ -34,7 +34,7 @@ int64_t lanes_of(bool float64) { return float64 ? state_lanes<double> : state_la
 void Prior::link() {
     task.values = values.data();
     task.products = products.data();
-    task.weight = weight.data();
+    task.relative_penalty = relative_penalty.data();
     task.places = places.data();
     task.entries = entries.data();
     task.transform = transform.data();
@@ -182,7 +182,8 @@ void Engine::sweep(bool learn, bool learn_mains, bool backwards, double floor) {
         sum += rows_.weight[i] * (rows_.slope[i] * rows_.slope[i] + rows_.variance[i]);
     const EtaArrays& eta = etas[0];
     const double used =
-        eta.trace + (tensors ? dispersion * std::min(eta.tensor.edf, tuning::SURFACE_MOST_DF * total_) : 0.0);
+        eta.trace +
+        (tensors ? dispersion * std::min(eta.tensor.edf, tuning::LARGEST_SURFACE_EDF_PER_ROW * total_) : 0.0);
     const double found = (sum + used) / total_;
     if (!std::isfinite(found)) throw Failed{"the dispersion is not finite"};
     dispersion = std::max({found, lowest, tuning::LEAST_DISPERSION});
@@ -216,7 +217,7 @@ void Engine::quadratic_sweep(bool learn, bool learn_mains, bool backwards) {
     std::copy(coef.begin(), coef.end(), eta.coef);
     std::copy(lam.begin(), lam.end(), eta.lam);
     update_additive(0);
-    set_working(0);
+    linearise(0);
     over_rows([&](const Range& range) {
         for (size_t i = static_cast<size_t>(range.begin); i < static_cast<size_t>(range.end); i++) {
             rows_.eta[i] = fitted_[i] + additive_[0][i];

@@ -42,7 +42,7 @@ class Scratch {
 // A prior, with its own copies of the arrays that every solve needs.
 struct Prior {
     PriorTask task{};
-    std::vector<double> values, products, weight, penalty, mass, edges, penalty_eigenvalues, low, high;
+    std::vector<double> values, products, relative_penalty, penalty, mass, edges, penalty_eigenvalues, low, high;
     std::vector<double> entries, transform;
     std::vector<int64_t> group, places;
     std::vector<uint8_t> repeated;
@@ -83,14 +83,14 @@ struct MainEffects {
     int64_t q = 0;
     LocalDesign design;          // (n, q), centred with the weights of the rows; its rows are memory of the caller
     std::vector<int64_t> group;  // (q,): which smoothing parameter a coefficient has
-    std::vector<double> within;  // (q,): penalty of a coefficient within its group
-    std::vector<double> counts;  // (groups,): coefficients of each
+    std::vector<double> relative_penalty;  // (q,): of a coefficient, within its group
+    std::vector<double> counts;            // (groups,): coefficients of each
     double largest_lam = 0.0;
     std::vector<double> gram;  // (q, q): Gram matrix of the design with the rows' own weights, upper triangle
 };
 
 // Smoothing parameters of tensor-product penalties of pairs; absent when margin_lam is nullptr.
-struct Tensor {
+struct TensorSmoothing {
     double* margin_lam = nullptr;  // (p, p): (j, k) of the marginal penalty of column j in its surface with column k
     double* null_lam = nullptr;    // (p, p): of the null spaces of both penalties, symmetric
     double edf = 0.0;              // effective degrees of freedom of all surfaces
@@ -104,7 +104,7 @@ struct EtaArrays {
     double* lam = nullptr;       // (groups of main effects,)
     double* loadings = nullptr;  // (product factors,), which come last
     double intercept = 0.0, trace = 0.0;
-    Tensor tensor;
+    TensorSmoothing tensor;
 };
 
 // Vectors of the rows: memory of the caller.
@@ -238,7 +238,7 @@ class Engine {
     }
     void clear(size_t k);
     void read_states(size_t k);
-    void set_working(size_t k);
+    void linearise(size_t k);
     void update_additive(size_t k);
     void majorise_if_far();
     void try_eta(size_t k, const std::vector<double>& blocks);
@@ -252,25 +252,25 @@ class Engine {
                         std::vector<double>& form) const;
     bool solve_constants(size_t j, const ColumnArrays& arrays, const double* gram, double* rhs, Constants& found);
     void rescale_products(size_t k);
-    struct Coupling {  // of the factors of pairs in a tensor-product penalty; rank 0: none
-        CouplingTask task{0, nullptr, nullptr};
+    struct TensorPenalty {  // of the factors of pairs in a tensor-product penalty; rank 0: none
+        TensorPenaltyTask task{0, nullptr, nullptr};
         std::vector<double> penalised, null;
     };
-    Coupling tensor_penalty(size_t k, size_t j, double* factor_gram, std::vector<double>& lam);
+    TensorPenalty tensor_penalty(size_t k, size_t j, double* factor_gram, std::vector<double>& lam);
     void scale_sums(const ColumnArrays& arrays, int64_t codes, double damping, double jitter);
     void add_constants(ColumnArrays& arrays, int64_t codes, const Constants& constants);
     void update_factor_lam(const EngineColumn& column, ColumnArrays& arrays, const std::vector<double>& form,
-                           int64_t coupled);
+                           int64_t pairs);
     bool try_solve(size_t k, size_t j, bool learn, double damping, double jitter);
     void bound(size_t j, const ColumnArrays& arrays, double* mean);
     void quadratic_sweep(bool learn, bool learn_mains, bool backwards);
     void step_column(size_t k, size_t j, bool learn);
     bool accept(size_t k, bool unchecked);
     void accept_trial();
-    void take_back(size_t k, size_t j);
+    void undo_solve(size_t k, size_t j);
     void keep(size_t k, size_t j);
     void restore(size_t k, size_t j);
-    void drop_unsolved(size_t k, size_t j);
+    void zero_unsolved(size_t k, size_t j);
     void sum_design(const double* weight, const double* rows, std::vector<double>& gram, std::vector<double>& sums);
     struct WeightedDesign {                // of the smooth main effects, at working weights
         std::vector<double> weight;        // (n,): empty before the first step

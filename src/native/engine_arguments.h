@@ -78,7 +78,7 @@ class EngineArguments {
         mains.q = mains.design.q;
         mains.counts = numbers_of(entry(given, "counts"), "counts");
         mains.group = indices_of(entry(given, "group"), static_cast<int64_t>(mains.counts.size()), "group");
-        mains.within = copied(entry(given, "within"), {mains.q}, "within");
+        mains.relative_penalty = copied(entry(given, "relative_penalty"), {mains.q}, "relative_penalty");
         if (static_cast<int64_t>(mains.group.size()) != mains.q) refuse("group must have an entry per coefficient");
         mains.largest_lam = number(entry(given, "largest_lam"), "largest_lam");
         return mains;
@@ -123,14 +123,14 @@ class EngineArguments {
         return arrays;
     }
 
-    ahofm::Tensor tensor_of(const nb::dict& given) {
+    ahofm::TensorSmoothing tensor_of(const nb::dict& given) {
         if (width_ < 2) refuse("tensor smoothing needs factors of pairs");
         for (const ahofm::EngineColumn& column : columns_)
             if (column.factors.task.kind != ahofm::PriorKind::spline &&
                 column.factors.task.kind != ahofm::PriorKind::iid)
                 refuse("tensor smoothing needs splines or independent effects");
         const int64_t p = static_cast<int64_t>(columns_.size());
-        ahofm::Tensor tensor;
+        ahofm::TensorSmoothing tensor;
         tensor.margin_lam = arrays_.write(entry(given, "margin_lam"), {p, p}, "margin_lam");
         tensor.null_lam = arrays_.write(entry(given, "null_lam"), {p, p}, "null_lam");
         tensor.edf = number(entry(given, "edf"), "edf");

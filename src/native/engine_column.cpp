@@ -127,16 +127,16 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
     if (products_ > 0 && !solve_constants(j, arrays, factor_gram, factor_rhs, constants)) return false;
     const int64_t G = column.factors.n_lam();
     std::vector<double> lam(arrays.lam, arrays.lam + G * K), form(lam.size());
-    Coupling coupling;
-    if (etas[k].tensor.margin_lam != nullptr) coupling = tensor_penalty(k, j, factor_gram, lam);
+    TensorPenalty penalty;
+    if (etas[k].tensor.margin_lam != nullptr) penalty = tensor_penalty(k, j, factor_gram, lam);
     leave_out(column, factor_gram, factor_rhs);
     double *mean = mean_.data(), *variance = mean_.data() + codes * W;
     if (!passes_.solve_prior({&column.factors.task, K, factor_gram, factor_rhs, lam.data(),
-                              coupling.task.rank > 0 ? &coupling.task : nullptr, mean, variance, arrays.smooth,
+                              penalty.task.rank > 0 ? &penalty.task : nullptr, mean, variance, arrays.smooth,
                               arrays.per_code, arrays.edf, form.data(), memory_.data(), memory, parallel_of_passes()}))
         return false;
     for (int64_t b = 0; b < codes; b++)  // tensor smoothing prunes by its smoothing parameters, not by variances
-        for (int64_t f = 0; f < coupling.task.rank; f++) variance[b * K + f] = 0.0;
+        for (int64_t f = 0; f < penalty.task.rank; f++) variance[b * K + f] = 0.0;
     clear_left_out(column, arrays, mean, variance, form);
     take_main();
     if (column.bounded) bound(j, arrays, mean);
@@ -146,7 +146,7 @@ bool Engine::try_solve(size_t k, size_t j, bool learn, double damping, double ji
             arrays.variance[b * W + 1 + f] = variance[b * K + f];
         }
     add_constants(arrays, codes, constants);
-    if (learn) update_factor_lam(column, arrays, form, coupling.task.rank);
+    if (learn) update_factor_lam(column, arrays, form, penalty.task.rank);
     return true;
 }
 
@@ -164,9 +164,9 @@ void Engine::add_constants(ColumnArrays& arrays, int64_t codes, const Constants&
 }
 
 // Fellner-Schall updates of the factors' smoothing parameters; factors of one order share theirs. The first
-// ``coupled`` factors have none: tensor smoothing takes their place.
+// ``pairs`` factors have none: those of surfaces take their place.
 void Engine::update_factor_lam(const EngineColumn& column, ColumnArrays& arrays, const std::vector<double>& form,
-                               int64_t coupled) {
+                               int64_t pairs) {
     const int64_t K = width_ - 1, G = column.factors.n_lam();
     int64_t first = 0;
     for (const auto& [order, rank] : ranks_) {
@@ -179,7 +179,7 @@ void Engine::update_factor_lam(const EngineColumn& column, ColumnArrays& arrays,
             const size_t at = static_cast<size_t>(g);
             const double found =
                 fellner_schall(edfs, forms, arrays.lam[g * K + first], column.factors.low[at], column.factors.high[at]);
-            for (int64_t f = std::max(first, coupled); f < first + rank; f++) arrays.lam[g * K + f] = found;
+            for (int64_t f = std::max(first, pairs); f < first + rank; f++) arrays.lam[g * K + f] = found;
         }
         first += rank;
     }

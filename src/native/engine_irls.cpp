@@ -13,7 +13,7 @@ namespace ahofm {
 // with the family's majorants instead, if it has any: these always decrease the loss.
 void Engine::step_column(size_t k, size_t j, bool learn) {
     const int at_column = static_cast<int>(j);
-    set_working(k);
+    linearise(k);
     swap(k, -1, at_column);
     keep(k, j);
     std::vector<double> curvature;
@@ -28,7 +28,7 @@ void Engine::step_column(size_t k, size_t j, bool learn) {
             return;
         }
         damped++;
-        take_back(k, j);
+        undo_solve(k, j);
         curvature.resize(new_curvature_.size());
         with_majorant = majorant(rows_.eta, rows_.variance, curvature.data());
         if (with_majorant) break;
@@ -39,13 +39,13 @@ void Engine::step_column(size_t k, size_t j, bool learn) {
         swap(k, at_column, -1);
         std::vector<double> before(rows_.curvature, rows_.curvature + curvature.size());
         std::copy(curvature.begin(), curvature.end(), rows_.curvature);
-        set_working(k);
+        linearise(k);
         std::copy(before.begin(), before.end(), rows_.curvature);
         swap(k, -1, at_column);
         solve(k, j, learn, 0.0);
         etas[k].columns[j].solved = width_;
     } else {
-        drop_unsolved(k, j);
+        zero_unsolved(k, j);
     }
     temper_variance(k, j);
     swap(k, at_column, -1);
@@ -130,7 +130,7 @@ bool Engine::sufficient_decrease(size_t k) {
 }
 
 // Removes a column whose solve was rejected. Removing subtracts: after very large values, states are built again.
-void Engine::take_back(size_t k, size_t j) {
+void Engine::undo_solve(size_t k, size_t j) {
     const int64_t codes = columns_[j].n_codes;
     const ColumnArrays& arrays = etas[k].columns[j];
     bool far = false;
@@ -146,9 +146,10 @@ void Engine::take_back(size_t k, size_t j) {
     clear(k);
     for (size_t other = 0; other < columns_.size(); other++)
         if (other != j) swap(k, static_cast<int>(other), -1);
-    set_working(k);  // also cleared; sums are computed again if the next step is rejected
+    linearise(k);  // also cleared; sums are computed again if the next step is rejected
 }
 
+// A copy of a column's posterior before its step.
 void Engine::keep(size_t k, size_t j) {
     const EngineColumn& column = columns_[j];
     const ColumnArrays& arrays = etas[k].columns[j];
@@ -165,6 +166,7 @@ void Engine::keep(size_t k, size_t j) {
     kept_.constants.assign(arrays.constants, arrays.constants + products_);
 }
 
+// The posterior of a column as it was kept.
 void Engine::restore(size_t k, size_t j) {
     ColumnArrays& arrays = etas[k].columns[j];
     std::copy(kept_.mean.begin(), kept_.mean.end(), arrays.mean);
@@ -180,7 +182,7 @@ void Engine::restore(size_t k, size_t j) {
 }
 
 // Ends with the last solve; functions that have never been solved become zero.
-void Engine::drop_unsolved(size_t k, size_t j) {
+void Engine::zero_unsolved(size_t k, size_t j) {
     ColumnArrays& arrays = etas[k].columns[j];
     const int64_t first = std::max<int64_t>(arrays.solved, 1), K = width_ - 1;
     for (int64_t f = first; f < width_; f++) {

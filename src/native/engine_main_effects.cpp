@@ -74,7 +74,8 @@ bool Engine::solve_main_effects(size_t k, const WeightedDesign* weighted, const 
     for (double& entry : gram) entry /= dispersion;
     for (size_t a = 0; a < Q; a++) diagonal += gram[a * Q + a] / static_cast<double>(Q);
     for (size_t a = 0; a < Q; a++) {
-        added[a] = lam[static_cast<size_t>(mains_.group[a])] * mains_.within[a] + tuning::MAIN_JITTER * diagonal;
+        added[a] =
+            lam[static_cast<size_t>(mains_.group[a])] * mains_.relative_penalty[a] + tuning::MAIN_JITTER * diagonal;
         gram[a * Q + a] += added[a];
     }
     if (passes_.invert(gram.data(), q, inverse.data(), parallel_of_passes())) {
@@ -92,8 +93,8 @@ bool Engine::solve_main_effects(size_t k, const WeightedDesign* weighted, const 
             coef[a] = sum;
             const size_t g = static_cast<size_t>(mains_.group[a]);
             trace += dispersion * (1.0 - added[a] * variance);
-            edf[g] += 1.0 - lam[g] * mains_.within[a] * variance;
-            form[g] += mains_.within[a] * sum * sum;
+            edf[g] += 1.0 - lam[g] * mains_.relative_penalty[a] * variance;
+            form[g] += mains_.relative_penalty[a] * sum * sum;
         }
         if (learn)
             for (size_t g = 0; g < groups; g++)

@@ -83,7 +83,7 @@ void Engine::update_additive(size_t k) {
 }
 
 // Working weights and responses less the smooth main effects, stored in the heads of the states.
-void Engine::set_working(size_t k) {
+void Engine::linearise(size_t k) {
     const size_t K = etas.size();
     const std::vector<double>& additive = additive_[k];
     over_rows([&](const Range& range) {
@@ -118,7 +118,7 @@ void Engine::build(double tempering) {
             team_->limit(useful_helpers());  // rows alone, without the solve
         }
         if (quadratic_) {
-            set_working(k);
+            linearise(k);
             continue;
         }
         read_states(k);

@@ -54,12 +54,12 @@ const TensorMargin& Engine::margin(size_t k, size_t j) {
 
 // Tensor-product penalty of column j's factors of pairs, given its partners. What applies to all coordinates is added
 // to factor_gram; lam, of the factors themselves, gets its lower bound.
-Engine::Coupling Engine::tensor_penalty(size_t k, size_t j, double* factor_gram, std::vector<double>& lam) {
+Engine::TensorPenalty Engine::tensor_penalty(size_t k, size_t j, double* factor_gram, std::vector<double>& lam) {
     const EngineColumn& column = columns_[j];
-    const Tensor& tensor = etas[k].tensor;
+    const TensorSmoothing& tensor = etas[k].tensor;
     const int64_t R = ranks_.front().second, K = width_ - 1, p = static_cast<int64_t>(columns_.size());
     const int64_t here = static_cast<int64_t>(j);
-    Coupling found;
+    TensorPenalty found;
     found.penalised.assign(static_cast<size_t>(R * R), 0.0);
     found.null.assign(static_cast<size_t>(R * R), 0.0);
     std::vector<double> all(static_cast<size_t>(R * R), 0.0);
@@ -91,7 +91,7 @@ Engine::Coupling Engine::tensor_penalty(size_t k, size_t j, double* factor_gram,
 
 // New smoothing parameters of all pairs, with variances of coefficients computed as if columns were independent.
 void Engine::update_tensor_lam(size_t k, double information) {
-    Tensor& tensor = etas[k].tensor;
+    TensorSmoothing& tensor = etas[k].tensor;
     const int64_t p = static_cast<int64_t>(columns_.size()), R = ranks_.front().second;
     std::vector<double> lam_unit(static_cast<size_t>(p), 1.0);
     for (int64_t j = 0; j < p; j++) {
@@ -100,8 +100,9 @@ void Engine::update_tensor_lam(size_t k, double information) {
             if (penalty > 0.0) least = std::min(least, penalty);
         if (std::isfinite(least)) lam_unit[static_cast<size_t>(j)] = 1.0 / least;
     }
-    const double step_up = static_cast<double>(tensor.age) < tuning::SURFACE_FIRST_STEPS ? tuning::SURFACE_FIRST_STEP_UP
-                                                                                         : tuning::LAM_STEP;
+    const double largest_increase = static_cast<double>(tensor.age) < tuning::FIRST_SURFACE_STEPS
+                                        ? tuning::LARGEST_FIRST_SURFACE_LAM_RATIO
+                                        : tuning::LARGEST_LAM_RATIO;
     std::vector<double> edfs(static_cast<size_t>(p), 0.0);  // of the pairs of each column with later ones
     parallel(static_cast<int>(p), [&](int task) {
         const int64_t i = task;
@@ -132,9 +133,9 @@ void Engine::update_tensor_lam(size_t k, double information) {
             for (int part = 0; part < 3; part++) {
                 const double high = clip(information * tuning::MOST_SURFACE_PRECISION * most[part],
                                          tuning::SMALLEST_LAM, tuning::LARGEST_SURFACE_LAM);
-                lam[part] =
-                    fellner_schall(lam[part] * edf[part], form[part], lam[part], tuning::SMALLEST_LAM, high, step_up,
-                                   tuning::LEAST_EDF_OF_SURFACE, tuning::LEAST_QUADRATIC_FORM_OF_SURFACE);
+                lam[part] = fellner_schall(lam[part] * edf[part], form[part], lam[part], tuning::SMALLEST_LAM, high,
+                                           largest_increase, tuning::LEAST_EDF_OF_SURFACE,
+                                           tuning::LEAST_QUADRATIC_FORM_OF_SURFACE);
             }
             tensor.margin_lam[i * p + j] = lam[0];
             tensor.margin_lam[j * p + i] = lam[1];

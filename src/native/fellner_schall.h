@@ -1,5 +1,5 @@
-// The generalised Fellner-Schall update of a smoothing parameter (Wood and Fasiolo, 2017): lam <- edf / form, with
-// form = u'Su of the coefficients and edf the effective degrees of freedom of the penalised ones. The reference is
+// The generalised Fellner-Schall update of a smoothing parameter (Wood and Fasiolo, 2017): lam <- edf / quadratic form,
+// the latter u'Su of the coefficients and edf their effective degrees of freedom. The reference is
 // ahofm/priors/fellner_schall.py.
 #pragma once
 
@@ -11,12 +11,13 @@ namespace ahofm {
 
 inline double clip(double value, double low, double high) { return std::min(std::max(value, low), high); }
 
-// least_edf and least_form: of functions that have all but vanished; step_up: largest factor of an increase.
-inline double fellner_schall(double edf, double form, double now, double low, double high,
-                             double step_up = tuning::LAM_STEP, double least_edf = tuning::LEAST_EDF,
+// The smoothing parameter, between low and high, that follows lam. least_edf and least_form bound numerator and
+// denominator, of functions that have all but vanished; largest_increase is the largest ratio of the new one to lam.
+inline double fellner_schall(double edf, double form, double lam, double low, double high,
+                             double largest_increase = tuning::LARGEST_LAM_RATIO, double least_edf = tuning::LEAST_EDF,
                              double least_form = tuning::LEAST_QUADRATIC_FORM) {
-    const double wanted = std::max(edf, least_edf) / std::max(form, least_form);
-    return clip(clip(wanted, now / tuning::LAM_STEP, now * step_up), low, high);
+    const double ratio = std::max(edf, least_edf) / std::max(form, least_form);
+    return clip(clip(ratio, lam / tuning::LARGEST_LAM_RATIO, lam * largest_increase), low, high);
 }
 
 }  // namespace ahofm

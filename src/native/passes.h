@@ -236,14 +236,14 @@ struct PriorTask {
     const double* values = nullptr;  // (codes, m)
     int64_t nonzero =
         0;  // local functions that are not zero at a code (local_basis.h); 0: values and products are dense
-    int64_t functions = 0;              // their number
-    const int64_t* places = nullptr;    // (codes, nonzero), ascending
-    const double* entries = nullptr;    // (codes, nonzero)
-    const double* transform = nullptr;  // (functions, m)
-    const double* products = nullptr;   // (codes, m (m + 1) / 2): values_a values_b, a <= b
-    const int64_t* group = nullptr;     // (m,)
-    const double* weight = nullptr;     // (m,): within its group
-    const double* penalty = nullptr;    // (m,): its diagonal, 0 in the null space
+    int64_t functions = 0;                     // their number
+    const int64_t* places = nullptr;           // (codes, nonzero), ascending
+    const double* entries = nullptr;           // (codes, nonzero)
+    const double* transform = nullptr;         // (functions, m)
+    const double* products = nullptr;          // (codes, m (m + 1) / 2): values_a values_b, a <= b
+    const int64_t* group = nullptr;            // (m,)
+    const double* relative_penalty = nullptr;  // (m,): within its group
+    const double* penalty = nullptr;           // (m,): its diagonal, 0 in the null space
     const double* mass = nullptr;       // (codes,): functions have this weighted mean zero; nullptr: they need not
     const uint8_t* repeated = nullptr;  // (codes,): codes that the precision of independent effects is learned from
     double prior_trace = 0.0;           // sum of prior variances of those effects, in units of one effect's
@@ -253,7 +253,7 @@ struct PriorTask {
 };
 
 // Matrices (rank, rank) between the first factors of a column, from the tensor-product priors of its pairs.
-struct CouplingTask {
+struct TensorPenaltyTask {
     int64_t rank;
     const double* penalised;  // times the penalty of a coordinate
     const double* null;       // of coordinates in the null space of the penalty
@@ -266,7 +266,7 @@ struct SolveTask {
     const double* gram;  // (codes, K, K)
     const double* rhs;   // (codes, K)
     const double* lam;   // (smoothing parameters, K)
-    const CouplingTask* coupling;
+    const TensorPenaltyTask* tensor_penalty;
     double* mean;      // out, (codes, K)
     double* variance;  // out, (codes, K)
     double* smooth;    // out, (m, K): coefficients of the spline

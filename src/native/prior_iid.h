@@ -18,10 +18,10 @@ inline bool solve_iid_codes(Small<Vectors>, const SolveTask& task, int64_t strid
                *found = founds + number * stride;
         pad_matrix(task.gram + b * K * K, K, stride, inverse);
         for (int64_t f = 0; f < K; f++) inverse[f * stride + f] += task.lam[f];
-        if (task.coupling != nullptr)
-            for (int64_t f = 0; f < task.coupling->rank; f++)
-                for (int64_t g = 0; g < task.coupling->rank; g++)
-                    inverse[f * stride + g] += task.coupling->penalised[f * task.coupling->rank + g];
+        if (task.tensor_penalty != nullptr)
+            for (int64_t f = 0; f < task.tensor_penalty->rank; f++)
+                for (int64_t g = 0; g < task.tensor_penalty->rank; g++)
+                    inverse[f * stride + g] += task.tensor_penalty->penalised[f * task.tensor_penalty->rank + g];
         if (!Small<Vectors>::invert(inverse, stride)) {
             sound[number] = false;
             return;

@@ -49,7 +49,7 @@ inline void penalise_spline(const PriorTask& prior, int64_t K, const double* lam
     for (int64_t a = 0; a < prior.m; a++)
         for (int64_t f = 0; f < K; f++)
             matrix[(a * K + f) * (N + 1)] +=
-                lam[prior.group[a] * K + f] * prior.weight[a] + tuning::SPLINE_JITTER * mean_diagonal;
+                lam[prior.group[a] * K + f] * prior.relative_penalty[a] + tuning::SPLINE_JITTER * mean_diagonal;
 }
 
 // edf (groups, K) and variances (codes, K) from W with W W' the covariance of the coefficients.
@@ -72,26 +72,27 @@ inline void spline_variances(const PriorTask& prior, int64_t K, const double* la
     parallel(static_cast<int>(m), covariances);
     for (int64_t a = 0; a < m; a++)
         for (int64_t f = 0; f < K; f++)
-            edf[prior.group[a] * K + f] +=
-                1.0 - lam[prior.group[a] * K + f] * prior.weight[a] * covariance[(a * m - a * (a - 1) / 2) * K + f];
+            edf[prior.group[a] * K + f] += 1.0 - lam[prior.group[a] * K + f] * prior.relative_penalty[a] *
+                                                     covariance[(a * m - a * (a - 1) / 2) * K + f];
     pairs_at_codes(prior, covariance, K, variance, arena, parallel);
     for (int64_t i = 0; i < codes * K; i++) variance[i] = non_negative(variance[i]);
 }
 
 // Solves for `count` right-hand sides (codes, K, count). Writes edf (groups, K).
 inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, const double* rhs, int64_t count,
-                         const double* lam, const CouplingTask* coupling, double* edf, SplineSolution& out,
+                         const double* lam, const TensorPenaltyTask* tensor_penalty, double* edf, SplineSolution& out,
                          Arena& arena, const Parallel& parallel) {
     const int64_t m = prior.m, N = m * K;
     double* matrix = arena.take(N * N);
     penalise_spline(prior, K, lam, assemble_spline(prior, K, gram, matrix, arena, parallel), matrix);
-    if (coupling != nullptr)
+    if (tensor_penalty != nullptr)
         for (int64_t a = 0; a < m; a++)
-            for (int64_t f = 0; f < coupling->rank; f++)
-                for (int64_t g = 0; g < coupling->rank; g++) {
-                    const int64_t at = f * coupling->rank + g;
-                    matrix[(a * K + f) * N + a * K + g] +=
-                        prior.penalty[a] > 0.0 ? prior.penalty[a] * coupling->penalised[at] : coupling->null[at];
+            for (int64_t f = 0; f < tensor_penalty->rank; f++)
+                for (int64_t g = 0; g < tensor_penalty->rank; g++) {
+                    const int64_t at = f * tensor_penalty->rank + g;
+                    matrix[(a * K + f) * N + a * K + g] += prior.penalty[a] > 0.0
+                                                               ? prior.penalty[a] * tensor_penalty->penalised[at]
+                                                               : tensor_penalty->null[at];
                 }
     if (!factorise(matrix, N, N, parallel)) return false;
     double* inverse = arena.take(N * N);
@@ -103,20 +104,20 @@ inline bool solve_spline(const PriorTask& prior, int64_t K, const double* gram, 
     return true;
 }
 
-// weight * coef^2 by group: (groups, K), from coefficients (m, K).
+// relative_penalty * coef^2 by group: (groups, K), from coefficients (m, K).
 inline void spline_forms(const PriorTask& prior, int64_t K, const double* coef, double* out) {
     for (int64_t i = 0; i < prior.groups * K; i++) out[i] = 0.0;
     for (int64_t a = 0; a < prior.m; a++)
         for (int64_t f = 0; f < K; f++) {
             const double c = coef[a * K + f];
-            out[prior.group[a] * K + f] += prior.weight[a] * c * c;
+            out[prior.group[a] * K + f] += prior.relative_penalty[a] * c * c;
         }
 }
 
 inline bool solve_as_spline(const SolveTask& task, Arena& arena) {
     const PriorTask& prior = *task.prior;
     SplineSolution found{task.smooth, task.variance};
-    if (!solve_spline(prior, task.K, task.gram, task.rhs, 1, task.lam, task.coupling, task.edf, found, arena,
+    if (!solve_spline(prior, task.K, task.gram, task.rhs, 1, task.lam, task.tensor_penalty, task.edf, found, arena,
                       task.parallel))
         return false;
     spline_forms(prior, task.K, task.smooth, task.form);

@@ -52,10 +52,10 @@ struct SharedColumn {
 };
 
 struct JointMains {
-    int64_t q = 0;                   // intercept included
-    const double* design = nullptr;  // (n, q)
-    std::vector<int64_t> group;      // (q,): which smoothing parameter; -1 for the intercept
-    std::vector<double> weight;      // (q,): within its group
+    int64_t q = 0;                         // intercept included
+    const double* design = nullptr;        // (n, q)
+    std::vector<int64_t> group;            // (q,): which smoothing parameter; -1 for the intercept
+    std::vector<double> relative_penalty;  // (q,): within its group
     int64_t n_lam = 0;
     double *coef = nullptr, *lam = nullptr;  // (q, K) and (groups,): memory of the caller
 };

@@ -27,7 +27,7 @@ void SharedCurves::step_joint(bool learn) {
     double trace = 0.0;
     for (size_t a = 0; a < q; a++) {
         trace += gram[a * q + a];
-        if (mains_.group[a] >= 0) penalty[a] = mains_.lam[mains_.group[a]] * mains_.weight[a];
+        if (mains_.group[a] >= 0) penalty[a] = mains_.lam[mains_.group[a]] * mains_.relative_penalty[a];
         for (size_t k = 0; k < K; k++) right[a * stride + k] -= penalty[a] * mains_.coef[a * K + k];
     }
     std::vector<double> matrix(gram);
@@ -63,8 +63,8 @@ void SharedCurves::learn_joint(const std::vector<double>& gram, const std::vecto
         double variance = 0.0, squares = 0.0;
         for (size_t b = a; b < q; b++) variance += inverse[a * q + b] * inverse[a * q + b];
         for (size_t k = 0; k < K; k++) squares += mains_.coef[a * K + k] * mains_.coef[a * K + k];
-        edf[g] += static_cast<double>(K_ - 1) * (1.0 - mains_.lam[g] * mains_.weight[a] * variance);
-        form[g] += mains_.weight[a] * squares;
+        edf[g] += static_cast<double>(K_ - 1) * (1.0 - mains_.lam[g] * mains_.relative_penalty[a] * variance);
+        form[g] += mains_.relative_penalty[a] * squares;
     }
     for (size_t g = 0; g < groups; g++)
         mains_.lam[g] = fellner_schall(edf[g], form[g], mains_.lam[g], options_.smallest_lam, options_.largest_lam);

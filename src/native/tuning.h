@@ -4,7 +4,7 @@
 
 // Name and value of each.
 #define AHOFM_CONSTANTS(X)                    \
-    X(LAM_STEP, 5.0)                          \
+    X(LARGEST_LAM_RATIO, 5.0)                 \
     X(LEAST_EDF, 1e-6)                        \
     X(LEAST_QUADRATIC_FORM, 1e-18)            \
     X(LEAST_EDF_OF_SURFACE, 1e-9)             \
@@ -13,9 +13,9 @@
     X(SMALLEST_MAIN_LAM, 1e-6)                \
     X(LARGEST_SURFACE_LAM, 1e10)              \
     X(MOST_SURFACE_PRECISION, 100.0)          \
-    X(SURFACE_FIRST_STEP_UP, 2.0)             \
-    X(SURFACE_FIRST_STEPS, 10.0)              \
-    X(SURFACE_MOST_DF, 0.75)                  \
+    X(LARGEST_FIRST_SURFACE_LAM_RATIO, 2.0)   \
+    X(FIRST_SURFACE_STEPS, 10.0)              \
+    X(LARGEST_SURFACE_EDF_PER_ROW, 0.75)      \
     X(LEAST_DISPERSION, 1e-9)                 \
     X(LEAST_DISPERSION_RATIO, 0.7)            \
     X(LARGEST_ETA_STEP, 3.0)                  \

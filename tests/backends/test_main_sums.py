@@ -57,7 +57,7 @@ def test_the_optimum_is_the_same_with_fewer_gram_matrices(family, monkeypatch):
         computed.clear()
         for _ in range(20):
             for k in range(len(one.linear_predictors)):
-                one.step_main_effects(k, learn=False)
+                one.step_main_effects(k, update_lam=False)
         found.append((len(computed), [linear.posterior.smooth.coef for linear in one.linear_predictors]))
     (often, exact), (seldom, kept) = found
     assert seldom <= often / 5

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from ahofm.columns import Categorical, Cyclic, Encoder, Linear, RandomWalk, Spline
+from ahofm.columns import Categorical, Codes, Cyclic, Encoder, Linear, RandomWalk, Spline
 from ahofm.columns.encode import ConstantColumnWarning
 from ahofm.columns.support import _capped, learn_numbers
 
@@ -386,3 +386,11 @@ def test_bins_of_tiny_and_huge_numbers_keep_their_order(scale):
 def test_means_of_bins_that_have_few_decimals_stay_as_they_are():
     x = np.arange(500.0) / 10.0
     np.testing.assert_array_equal(learn_numbers(x, None, 250)[0].values, x.reshape(250, 2).mean(axis=1))
+
+
+def test_codes_of_some_columns():
+    first, second = np.arange(3, dtype=np.uint8), np.array([299, 1, 0], dtype=np.uint16)
+    chosen = Codes((first, np.zeros(3, dtype=np.uint8), second), (4, 2, 300)).of_columns([2, 0])
+    assert chosen.sizes == (300, 4)
+    assert chosen.columns[0] is second
+    assert chosen.columns[1] is first

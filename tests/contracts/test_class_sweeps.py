@@ -22,7 +22,7 @@ from ahofm.tuning.classes import LEAST_LOADING
 from tests.shared_curves.problems import problem
 
 KINDS: list[Callable[..., Sweeps]] = [ReferenceSweeps, CompiledSweeps]
-PROBLEMS = [{}, {"ranked": True}, {"offset": True, "n_classes": 3}, {"n": 61, "n_classes": 5}]
+PROBLEMS = [{}, {"in_ranks": True}, {"offset": True, "n_classes": 3}, {"n": 61, "n_classes": 5}]
 
 
 def _joint(p: ClassProblem, *, alone: bool = False) -> JointDesign:
@@ -30,7 +30,7 @@ def _joint(p: ClassProblem, *, alone: bool = False) -> JointDesign:
     found = JointDesign.of(p.columns, p.coded)
     if not alone:
         return found
-    return JointDesign(found.matrix[:, :1].copy(), found.columns[:1], found.group[:1], found.weight[:1])
+    return JointDesign(found.matrix[:, :1].copy(), found.columns[:1], found.group[:1], found.relative_penalty[:1])
 
 
 def _state(p: ClassProblem, joint: JointDesign, ranks: dict[int, int]) -> ClassState:
@@ -68,43 +68,43 @@ def _alike(one: ClassState, other: ClassState, tol: float) -> None:
 
 @pytest.mark.parametrize("options", PROBLEMS)
 @pytest.mark.parametrize("alone", [False, True])
-@pytest.mark.parametrize("learn", [False, True])
-def test_steps_of_main_effects(options: dict, alone: bool, learn: bool) -> None:
+@pytest.mark.parametrize("update_lam", [False, True])
+def test_steps_of_main_effects(options: dict, alone: bool, update_lam: bool) -> None:
     p = problem(**options)
     joint = _joint(p, alone=alone)
     found = [kind(p, joint, _state(p, joint, {})) for kind in KINDS]
     for _ in range(3):
         for sweeps in found:
-            sweeps.sweep_mains(learn=learn)
+            sweeps.sweep_mains(update_lam=update_lam)
         assert found[0].loss() == pytest.approx(found[1].loss(), rel=1e-9)
     _alike(found[0].state(), found[1].state(), 1e-7)
 
 
 @pytest.mark.parametrize("options", PROBLEMS)
 @pytest.mark.parametrize("ranks", [{2: 4}, {3: 3}, {2: 3, 3: 2}, {2: 1, 4: 2}, {PRODUCT: 3}, {2: 2, PRODUCT: 2}])
-@pytest.mark.parametrize(("learn", "bound"), [(False, False), (True, False), (False, True)])
-def test_sweeps_of_curves_and_loadings(options: dict, ranks: dict[int, int], learn: bool, bound: bool) -> None:
+@pytest.mark.parametrize(("update_lam", "bound"), [(False, False), (True, False), (False, True)])
+def test_sweeps_of_curves_and_loadings(options: dict, ranks: dict[int, int], update_lam: bool, bound: bool) -> None:
     p = problem(**options)
     joint = _joint(p)
     found = [kind(p, joint, _state(p, joint, ranks)) for kind in KINDS]
     for number in (0, 1, 9):  # forwards, backwards, and with states from scratch
         for sweeps in found:
-            if learn and number == 1:
+            if update_lam and number == 1:
                 sweeps.temper(0.7)
-            sweeps.sweep(number, learn=learn, bound=bound)
+            sweeps.sweep(number, update_lam=update_lam, bound=bound)
         assert found[0].loss(bound=bound) == pytest.approx(found[1].loss(bound=bound), rel=1e-8)
     _alike(found[0].state(), found[1].state(), 1e-6)
 
 
-@pytest.mark.parametrize("learn", [False, True])
-def test_columns_that_groups_leave_out(learn: bool) -> None:
+@pytest.mark.parametrize("update_lam", [False, True])
+def test_columns_that_groups_leave_out(update_lam: bool) -> None:
     groups = FactorGroups(5, ((0, 1, 4), (2, 3)))
     p = replace(problem(), groups=groups)
     joint, ranks = _joint(p), {2: 4}
     found = [kind(p, joint, _state(p, joint, ranks)) for kind in KINDS]
     for number in (0, 1):
         for sweeps in found:
-            sweeps.sweep(number, learn=learn)
+            sweeps.sweep(number, update_lam=update_lam)
     _alike(found[0].state(), found[1].state(), 1e-7)
     factors = found[1].state().factors
     assert factors is not None

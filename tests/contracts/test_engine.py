@@ -126,7 +126,7 @@ def swept(fit, sweeps, engine):
         fit._new_stage()._build(0.5)
         assert fit._state.has_sweeper == (last and engine)
         for number in range(sweeps if last else 2):
-            fit._state.sweep(learn=number > 0, backwards=number % 2 == 1, floor=0.0)
+            fit._state.sweep(update_lam=number > 0, backwards=number % 2 == 1, floor=0.0)
     fit._state.sync_posteriors()
     return fit._state
 
@@ -266,7 +266,7 @@ def test_subnormal_numbers_are_zero_in_sweeps_and_not_in_python(monkeypatch):
         fit._new_stage()._build(0.5)
         assert fit._state.has_sweeper == engine
         family.halves.clear()
-        fit._state.sweep(learn=False, backwards=False, floor=0.0)
+        fit._state.sweep(update_lam=False, backwards=False, floor=0.0)
         fit._state.sync_posteriors()
         blocks = fit._state.linear_predictors[0].frozen().blocks
         zero.append(all((block.mean == 0.0).all() for block in blocks))

@@ -18,7 +18,8 @@ from ahofm.families import Gaussian
 from ahofm.fit.api import prepared, ranks_for
 from ahofm.fit.solvers.variational.schedule import Job, Schedule
 from ahofm.fit.stacking.candidates import candidates_for
-from ahofm.fit.stacking.problem import Plan, TrainingProblem
+from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.fit.stacking.runner import Plan
 from ahofm.training.data import Rows
 from ahofm.training.settings import Settings
 

@@ -90,7 +90,7 @@ def prior(kind, codes):
     given = {"kind": kind, "low": np.full(n_lam, 1e-3), "high": np.full(n_lam, 1e6), "mass": np.full(codes, 1 / codes)}
     if kind in (0, 3):
         values = np.random.default_rng(4).normal(size=(codes, m))
-        given |= {"values": values, "group": np.array([0.0, 1.0]), "weight": np.ones(m)}
+        given |= {"values": values, "group": np.array([0.0, 1.0]), "relative_penalty": np.ones(m)}
         given["penalty"] = np.array([1.0, 0.0])
     if kind == 1:
         given |= {"edges": np.ones(codes - 1), "penalty_eigenvalues": np.ones(codes - 1)}
@@ -156,7 +156,7 @@ def engine_call(kinds, ranks, n_eta, loss, tensor):
     both = {name: np.zeros((N, n_eta)) for name in ("offset", "eta", "slope", "curvature", "variance")}
     given = {"y": rng.integers(0, max(n_eta, 2), N).astype(float), "weight": np.ones(N), "value": np.zeros(N), **both}
     mains = {"design": design_of(rng), "counts": np.array([2.0, 1.0]), "group": np.array([0.0, 0.0, 1.0])}
-    mains |= {"within": np.ones(3), "largest_lam": 1e8}
+    mains |= {"relative_penalty": np.ones(3), "largest_lam": 1e8}
     return [True, given, columns, list(ranks), mains, etas, loss, None]
 
 
@@ -222,7 +222,7 @@ def shared_curves_call(kinds, ranks, n_classes):
         )
     given = {"y": rng.integers(0, n_classes, N).astype(float), "weight": np.ones(N), "offset": np.zeros((N, n_classes))}
     given |= {"eta": np.zeros((n_classes, N))}
-    mains = {"design": rng.normal(size=(N, 3)), "group": np.array([-1.0, 0.0, 0.0]), "weight": np.ones(3)}
+    mains = {"design": rng.normal(size=(N, 3)), "group": np.array([-1.0, 0.0, 0.0]), "relative_penalty": np.ones(3)}
     mains |= {"coef": np.zeros((3, n_classes)), "lam": np.ones(1)}
     loadings = {"loadings": rng.normal(size=(n_factors, n_classes)), "loading_variance": np.ones(n_factors)}
     names = ("least_weight", "most_weight", "jitter", "smallest_lam", "largest_lam", "loading_lam", "relative_bounds")

@@ -19,7 +19,7 @@ from ahofm.training.data import counted_rows
 from ahofm.training.repeated import judged_copies
 from ahofm.training.settings import Settings
 from ahofm.tuning import REPEATED_KAPPAS
-from ahofm.tuning.classes import AGAINST_COPIES
+from ahofm.tuning.classes import DISAGREEING_COPIES
 
 pytestmark = pytest.mark.slow
 
@@ -156,7 +156,7 @@ def test_kappa_of_two_classes_allows_for_rows_unlike_their_copies(disagreeing):
             p = (others + kappa / (1.0 + np.exp(-eta[i, 0]))) / (count - 1 + kappa)
             total -= data.rows.weight[i] * np.log(p if data.rows.y[i] else 1.0 - p)
         q = 0.3  # any: it does not matter
-        totals.append(total - AGAINST_COPIES * (np.log(kappa * q / (1.0 + kappa)) - np.log(q)))
+        totals.append(total - DISAGREEING_COPIES * (np.log(kappa * q / (1.0 + kappa)) - np.log(q)))
     assert found.kappa == pytest.approx(kappas[int(np.argmin(totals))])
     assert found.kappa > 3.0 * kappas[0]
 

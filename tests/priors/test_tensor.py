@@ -120,7 +120,7 @@ def test_a_smooth_column_is_solved_with_matrices_between_its_first_factors():
     lam, between = np.full((2, RANK), 0.7), tensor_penalty()
     matrix = np.einsum("ba,bfg,bc->afcg", values, gram, values)
     for a in range(4):
-        matrix[a, :, a, :] += 0.7 * prior.weight[a] * np.eye(RANK)
+        matrix[a, :, a, :] += 0.7 * prior.relative_penalty[a] * np.eye(RANK)
         matrix[a, :2, a, :2] += penalty[a] * between.penalised if penalty[a] else between.null
     expected = np.linalg.solve(matrix.reshape(12, 12), (values.T @ rhs).ravel()).reshape(4, RANK)
     np.testing.assert_allclose(prior.solve(gram, rhs, lam, between).smooth, expected, rtol=1e-6)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from ahofm.columns import Categorical, Encoder, RandomWalk, Spline, SplineIID
 from ahofm.shared_curves.class_rows import ClassRows
-from ahofm.shared_curves.columns import CodedColumn, class_columns, in_ranks
+from ahofm.shared_curves.columns import CodedColumn, class_columns, columns_in_ranks
 from ahofm.shared_curves.problem import ClassProblem
 
 KINDS = {"walk": RandomWalk(), "given": Spline(n_basis=6)}
@@ -30,7 +30,7 @@ def table(n: int, seed: int = 0) -> pd.DataFrame:
 
 
 def problem(
-    n: int = 300, n_classes: int = 4, seed: int = 0, *, ranked: bool = False, offset: bool = False
+    n: int = 300, n_classes: int = 4, seed: int = 0, *, in_ranks: bool = False, offset: bool = False
 ) -> ClassProblem:
     """Classes that depend on pairs of these columns."""
     rng = np.random.default_rng(seed + 1)
@@ -42,7 +42,7 @@ def problem(
     books = encoder.codebooks
     automatic = [book.name not in KINDS for book in books]
     columns = class_columns(books, automatic, "spline", center=True)
-    columns = in_ranks(columns, automatic, center=True) if ranked else columns
+    columns = columns_in_ranks(columns, automatic, center=True) if in_ranks else columns
     coded = [CodedColumn(own, size) for own, size in zip(codes.columns, codes.sizes, strict=True)]
     weight = rng.integers(1, 4, n).astype(float)
     shifts = rng.normal(size=(n_classes, n)) if offset else None

@@ -57,11 +57,11 @@ def test_variances_of_terms_and_slopes_are_those_of_random_curves(order: int) ->
 
 
 @pytest.mark.parametrize("ranks", [{2: 3}, {3: 2}, {2: 2, 3: 2}])
-@pytest.mark.parametrize("ranked", [False, True])
+@pytest.mark.parametrize("in_ranks", [False, True])
 def test_a_columns_solve_is_penalised_least_squares_over_all_rows_and_classes(
-    ranks: dict[int, int], ranked: bool
+    ranks: dict[int, int], in_ranks: bool
 ) -> None:
-    p = problem(ranked=ranked, offset=True)
+    p = problem(in_ranks=in_ranks, offset=True)
     factors, eta = _factors(p, ranks)
     j, work = 0, p.rows.working_response(eta)  # a smooth column with missing values
     prior, codes, own = p.columns[j].priors.factors, p.coded[j].codes, factors.columns[j]
@@ -78,9 +78,9 @@ def test_a_columns_solve_is_penalised_least_squares_over_all_rows_and_classes(
     mine = np.einsum("if,if,fk->ik", slopes, curves[j], factors.loadings)
     target = (mine + work.slope.T / work.weight[:, np.newaxis]).ravel()
     weight = np.repeat(work.weight, p.rows.n_classes)
-    penalty = (own.lam[prior.group] * prior.weight[:, np.newaxis]).ravel()
+    penalty = (own.lam[prior.group] * prior.relative_penalty[:, np.newaxis]).ravel()
     coef = np.linalg.solve(X.T @ (X * weight[:, np.newaxis]) + np.diag(penalty), X.T @ (weight * target))
-    change = factors.column_step(j, work, learn=False)
+    change = factors.column_step(j, work, update_lam=False)
     found = factors.columns[j].posterior
     assert found is not None
     np.testing.assert_allclose(found.smooth.ravel(), coef, rtol=1e-4, atol=1e-6)
@@ -95,9 +95,9 @@ def test_steps_of_every_kind_of_column_keep_terms_and_lower_the_penalised_loss(j
     p = problem()
     factors, eta = _factors(p, {2: 3})
     for column in range(5):  # so that all have penalties
-        eta = eta + factors.column_step(column, p.rows.working_response(eta, bound=True), learn=False)
+        eta = eta + factors.column_step(column, p.rows.working_response(eta, bound=True), update_lam=False)
     before = p.rows.loss(eta) + factors.penalty()
-    eta = eta + factors.column_step(j, p.rows.working_response(eta, bound=True), learn=False)
+    eta = eta + factors.column_step(j, p.rows.working_response(eta, bound=True), update_lam=False)
     np.testing.assert_allclose(eta, factors.eta(), atol=1e-8)
     assert p.rows.loss(eta) + factors.penalty() <= before + 1e-6
 

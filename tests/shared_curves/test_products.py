@@ -83,11 +83,11 @@ def test_a_columns_solve_is_penalised_least_squares_over_all_rows_and_classes(ra
     design = np.vstack([prior.values, np.zeros((1, prior.values.shape[1]))])[codes]
     X = np.einsum("im,if,fk->ikmf", design, slopes, factors.loadings).reshape(n * n_classes, -1)
     fixed = np.einsum("if,f,fk->ik", slopes, constants, factors.loadings).ravel()
-    penalty = (own.lam[prior.group] * prior.weight[:, np.newaxis]).ravel()
+    penalty = (own.lam[prior.group] * prior.relative_penalty[:, np.newaxis]).ravel()
     coef = np.linalg.solve(
         X.T @ (X * weight[:, np.newaxis]) + np.diag(penalty), X.T @ (weight * (target - fixed))
     ).reshape(-1, rank)
-    loadings, change = factors.loadings.copy(), factors.column_step(j, working, learn=False)
+    loadings, change = factors.loadings.copy(), factors.column_step(j, working, update_lam=False)
     found, values = factors.columns[j].posterior, factors.columns[j].values
     assert found is not None
     mass = p.columns[j].priors.mass
@@ -109,7 +109,7 @@ def test_steps_of_every_kind_of_column_keep_terms_and_lower_the_loss(j: int) -> 
     p = problem()
     factors, eta = _factors(p, {PRODUCT: 3})
     before = p.rows.loss(eta)
-    eta = eta + factors.column_step(j, p.rows.working_response(eta, bound=True), learn=True)
+    eta = eta + factors.column_step(j, p.rows.working_response(eta, bound=True), update_lam=True)
     np.testing.assert_allclose(eta, factors.eta(), atol=1e-8)
     assert p.rows.loss(eta) < before
     own = factors.columns[j]
@@ -140,10 +140,10 @@ def test_uncertain_partners_add_the_expected_squares() -> None:
     assert not less.any()  # a term has no part without the column
 
 
-@pytest.mark.parametrize("ranked", [False, True])
+@pytest.mark.parametrize("in_ranks", [False, True])
 @pytest.mark.parametrize("tempering", [0.0, 0.5])
-def test_linear_predictors_of_a_fit_are_its_predictions(ranked: bool, tempering: float) -> None:
-    p = problem(ranked=ranked)
+def test_linear_predictors_of_a_fit_are_its_predictions(in_ranks: bool, tempering: float) -> None:
+    p = problem(in_ranks=in_ranks)
     design = JointDesign.of(p.columns, p.coded)
     start = fit_mains(p, design, lambda _: False)
     settings = CurveSettings({PRODUCT: 3}, 8, learned=True, tempering=tempering)

@@ -8,7 +8,7 @@ from ahofm.orders import PRODUCT
 from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.search import Judged, Race, Search
-from ahofm.shared_curves.stack import stacked
+from ahofm.shared_curves.stack import class_stacking_weights
 from ahofm.training.settings import Settings
 from ahofm.training.validation import class_splits
 
@@ -41,14 +41,14 @@ def _rows(n: int = 2_000) -> tuple[ClassRows, np.ndarray]:
 
 def test_the_truth_has_all_the_weight() -> None:
     rows, truth = _rows()
-    weights = stacked([np.random.default_rng(1).normal(size=truth.shape), truth], rows)
+    weights = class_stacking_weights([np.random.default_rng(1).normal(size=truth.shape), truth], rows)
     assert weights[1] > 0.85
     assert weights[0] < 0.1
 
 
 def test_noise_is_shrunk_to_constants() -> None:
     rows, truth = _rows()
-    weights = stacked([3.0 * truth, -truth], rows)
+    weights = class_stacking_weights([3.0 * truth, -truth], rows)
     assert weights[0] == pytest.approx(1 / 3, abs=0.1)
     assert weights[1] < 0.1
 
@@ -57,7 +57,7 @@ def test_weights_are_those_of_the_least_loss() -> None:
     rows, truth = _rows(400)
     rng = np.random.default_rng(2)
     etas = [truth + rng.normal(size=truth.shape) for _ in range(2)]
-    found = stacked(etas, rows)
+    found = class_stacking_weights(etas, rows)
 
     def loss(a: float, b: float) -> float:
         rest = (1.0 - a - b) * rows.constants()[:, np.newaxis]
@@ -99,10 +99,10 @@ def test_products_must_predict_better_than_main_effects() -> None:
         race.losses[one.name] = np.full(100, 1.0)
     last = race.candidates[-1]
     assert last.name == "product factors of values (16)"
-    assert last not in race.left()
+    assert last not in race.remaining()
     race.losses[last.name] = np.full(100, 0.9)
-    assert last in race.left()
-    assert len(race.left()) == len(products)
+    assert last in race.remaining()
+    assert len(race.remaining()) == len(products)
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
     for one in cheap:
         if one.stage < 2:
             race.candidates.append(one)
-            race.losses[one.name] = np.full(100, 1.0 + 0.5 * one.ranked)
+            race.losses[one.name] = np.full(100, 1.0 + 0.5 * one.in_ranks)
     triple: list[ClassCandidate] = [one for one in cheap if one.stage == 2]
     assert [race.admits(one) for one in triple] == [True, False]
-    parent = next(one for one in race.candidates if one.curve_settings == triple[0].parent and not one.ranked)
+    parent = next(one for one in race.candidates if one.curve_settings == triple[0].parent and not one.in_ranks)
     race.losses[parent.name] = np.full(100, 1.4)
     assert not race.admits(triple[0])
-    assert all(one.curve_settings is None or not one.ranked for one in race.left())
+    assert all(one.curve_settings is None or not one.in_ranks for one in race.remaining())
     race.losses[parent.name] = 1.2 + 4.0 * (-1.0) ** np.arange(100)  # as much, within the noise
     assert race.admits(triple[0])
 
@@ -145,7 +145,7 @@ def test_dear_candidates_need_a_parent_and_a_scale_in_the_race() -> None:
 @pytest.mark.parametrize(("size", "factor"), [(0.8, 1.25), (1.0, 1.0), (1.5, 1.0)])
 def test_timid_linear_predictors_get_weights_above_one(size: float, factor: float) -> None:
     rows, truth = _rows(20_000)
-    candidate = ClassCandidate(ranked=False)
+    candidate = ClassCandidate(in_ranks=False)
     found = Search(rows, [Judged(candidate, size * truth, 1.0)]).weights(1)
     assert [one for _, one in found] == [candidate]
     expected = factor if factor > 1.0 else min(1.0, 1.0 / size)

@@ -15,7 +15,7 @@ from ahofm.shared_curves.columns import CodedColumn, class_columns
 from ahofm.shared_curves.factors import SharedFactors
 from ahofm.shared_curves.problem import ClassProblem
 from ahofm.shared_curves.starts import random_start
-from ahofm.shared_curves.triples import _scores, standing_triples, start_triples
+from ahofm.shared_curves.triples import _scores, significant_triples, start_triples
 from ahofm.tuning.classes import SCREENED_CLASS_FUNCTIONS, TRIPLE_START_SIZE
 
 
@@ -60,12 +60,12 @@ def test_scores_are_those_of_the_products() -> None:
 def test_a_triple_stands_out_and_noise_does_not() -> None:
     p, functions, column_of = _problem(1_500, 1.0)
     working = p.rows.working_response(np.tile(p.rows.constants()[:, np.newaxis], 1_500))
-    found = standing_triples(functions, column_of, p.coded, working, 4)
+    found = significant_triples(functions, column_of, p.coded, working, 4)
     assert tuple(column_of[list(found[0])]) == (3, 4, 5)
     p, functions, column_of = _problem(1_500, 0.0)
     working = p.rows.working_response(np.tile(p.rows.constants()[:, np.newaxis], 1_500))
     assert (3, 4, 5) not in [
-        tuple(column_of[list(one)]) for one in standing_triples(functions, column_of, p.coded, working, 4)
+        tuple(column_of[list(one)]) for one in significant_triples(functions, column_of, p.coded, working, 4)
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder
 from ahofm.fit.solvers.subsample import refine
+from ahofm.fit.stacking import problem
 from ahofm.model import Reason
 from ahofm.rows import dataset
 from ahofm.training import checkpoint, data
@@ -23,9 +24,10 @@ SETTINGS = {
     "bcd": {"smoothing": "df", "order": 2, "solver": "bcd", "max_iter": 6},
     "adam": {"smoothing": "df", "order": 2, "solver": "adam", "max_iter": 12},
     "variational": {"order": 2, "max_iter": 3, "n_members": 2},
+    "members": {"order": 2, "max_iter": 3, "n_members": 2},
     "subsample": {"order": 2, "max_iter": 8, "solver": "subsample", "factor_prior": "spline"},
 }
-KILL_AT = {"lbfgs": 11, "bcd": 4, "adam": 9, "variational": 38, "subsample": 55}
+KILL_AT = {"lbfgs": 11, "bcd": 4, "adam": 9, "variational": 38, "members": 62, "subsample": 55}
 
 PROGRAM = """
 import os, signal, sys, warnings
@@ -33,10 +35,11 @@ from ahofm import AHOFMRegressor
 from ahofm.columns import Encoder
 from ahofm.training import checkpoint, data
 from ahofm.fit.solvers.subsample import refine
+from ahofm.fit.stacking import problem
 from tests.fit.fits import simulated
 from tests.training.test_checkpoint import KILL_AT, SETTINGS
 warnings.simplefilter("ignore")
-checkpoint.CHECKPOINT_SECONDS, refine.SAMPLE_ROWS = 0.0, 300
+checkpoint.CHECKPOINT_SECONDS, refine.SAMPLE_ROWS, problem.WARM_START_ROWS = 0.0, 300, 0
 X, y, _ = simulated()
 def kill(record):
     if record.iteration == KILL_AT[name]:
@@ -69,6 +72,7 @@ def killed(tmp_path_factory):
 def test_a_killed_fit_goes_on(name, killed, monkeypatch):
     path = killed / name
     monkeypatch.setattr(refine, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(problem, "WARM_START_ROWS", 0)
     X, y, _ = simulated()
     whole = AHOFMRegressor(random_state=0, **SETTINGS[name]).fit(X, y)
     seen = []

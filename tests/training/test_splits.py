@@ -10,7 +10,7 @@ from ahofm import AHOFMClassifier, AHOFMRegressor
 from ahofm.columns import Encoder
 from ahofm.columns.table import read_table
 from ahofm.families import Gaussian
-from ahofm.fit.solvers.penalised import hold_out
+from ahofm.fit.solvers.penalised import training_and_validation_rows
 from ahofm.rows import ArraySource
 from ahofm.training.data import counted_rows, prepare
 from ahofm.training.splits import folds_of_groups, given_splits, group_codes, roles_of, time_splits, with_roles
@@ -146,7 +146,7 @@ def test_early_stopping_holds_out_whole_groups():
     _, rows = counted_rows(read_table(X), y, None, None, Gaussian(), groups=groups)
     rows = with_roles(rows, None, 0, dispersed=True, default_folds=3, fraction=0.1)
     codes = Encoder.learn(read_table(X), None).encode(read_table(X))
-    train, rest = hold_out(ArraySource(codes, y), 0.1, 0, rows.roles)
+    train, rest = training_and_validation_rows(ArraySource(codes, y), 0.1, 0, rows.roles)
     kept, held = (set(np.asarray(source.y)) for source in (train, rest))
     assert 0.05 < len(held) / len(y) < 0.15
     own = np.array([value in held for value in y])

@@ -305,7 +305,7 @@ class SweepArrays:
         priors ``main`` and ``factors`` as ``ahofm.priors.arrays.prior_arrays`` has them.
     ranks : dict of order to rank
     additive : dict
-        ``design`` (n, m), ``group`` (m,), ``within`` (m,), ``counts`` (groups,), ``largest_lam``.
+        ``design`` (n, m), ``group`` (m,), ``relative_penalty`` (m,), ``counts`` (groups,), ``largest_lam``.
     linear_predictors : sequence of K dicts
         ``columns``: p dicts as ``ahofm.priors.arrays.posterior_arrays`` has them; ``coef`` (m,), ``lam`` (groups,),
         ``intercept``, ``trace``; of tensor products ``margin_lam`` and ``null_lam`` (p, p) or None, ``edf``, ``age``;

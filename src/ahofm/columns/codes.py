@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +69,21 @@ class Codes:
             Those rows, in that order.
         """
         return Codes(tuple(column[rows] for column in self.columns), self.sizes)
+
+    def of_columns(self, columns: Sequence[int] | NDArray[np.intp]) -> Codes:
+        """Take some columns.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Their positions.
+
+        Returns
+        -------
+        Codes
+            All rows of these columns, in that order.
+        """
+        return Codes(tuple(self.columns[j] for j in columns), tuple(self.sizes[j] for j in columns))
 
 
 def code_type(size: int) -> type[np.unsignedinteger[Any]]:

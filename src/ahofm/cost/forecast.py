@@ -15,7 +15,8 @@ from ahofm.families import Family, Gaussian
 from ahofm.fit.api import estimates_smoothing, in_folds, prepared, ranks_for, shares_curves
 from ahofm.fit.solvers.variational.schedule import Job
 from ahofm.fit.stacking.candidates import candidates_for
-from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
+from ahofm.fit.stacking.problem import TrainingProblem, uses_subsample
+from ahofm.fit.stacking.runner import Plan
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.threads import thread_count
 from ahofm.training.data import Data, Rows, counted_rows

@@ -24,7 +24,7 @@ from ahofm.model import Choice, Lower, Model, Predictor, Reason
 from ahofm.training.data import Data, array_source
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
-from ahofm.tuning import FEWEST_VARIANCE_ROWS, SCALE_ORDER
+from ahofm.tuning.variance import FEWEST_VARIANCE_ROWS, SCALE_ORDER
 
 
 def fit_location_scale(

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.inference.implied_smoothing import Group
 from ahofm.inference.information import Information
+from ahofm.priors.edf import lam_with_edf
 from ahofm.tuning.bands import (
     DETERMINED_TOLERANCE,
     FACTOR_PRIOR_EDF,
@@ -57,7 +58,7 @@ _CORRELATION_RIDGE = 1e-3
 _LOG_LAM_GRID = np.arange(-18.0, 18.5, 0.75)
 """Grid of log lambda, relative to the median of its prior."""
 
-_LOG_LAM_HALF_WIDTH, _BISECTIONS = 60.0, 48
+_LOG_LAM_HALF_WIDTH, _HALVINGS = 60.0, 48
 """Half-width of the bisection in log lambda around the mean log ratio of information to penalty; number of halvings."""
 
 
@@ -232,7 +233,7 @@ def _mixture(c: Floats, q: Floats, batch: _GroupConstants) -> tuple[Floats, Floa
 
 
 def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
-    """Lambda (groups,) with ``sum_i 1 / (1 + lambda ratio_i) = edf`` in each group, by bisection.
+    """Lambda (groups,) with given effective degrees of freedom (:func:`lam_with_edf`), wherever it may be.
 
     Parameters
     ----------
@@ -242,12 +243,7 @@ def smoothing_parameters(ratios: Floats, edf: Floats) -> Floats:
         Between 0 and m.
     """
     low = -np.log(ratios).mean(axis=1) - _LOG_LAM_HALF_WIDTH
-    high = low + 2.0 * _LOG_LAM_HALF_WIDTH
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        too_flexible = (1.0 / (1.0 + np.exp(middle)[:, np.newaxis] * ratios)).sum(axis=1) > edf
-        low, high = np.where(too_flexible, middle, low), np.where(too_flexible, high, middle)
-    return np.asarray(np.exp(0.5 * (low + high)))
+    return lam_with_edf(ratios, edf, low, low + 2.0 * _LOG_LAM_HALF_WIDTH, _HALVINGS)
 
 
 def _tolerance(information: Information, groups: Sequence[Group]) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import FunctionPosterior, Prior
 from ahofm.priors.column import ColumnPriors
-from ahofm.priors.iid import IIDPrior, SplineIIDPrior, prior_trace
+from ahofm.priors.iid import IIDPrior, SplineIIDPrior, prior_trace, spline_of
 from ahofm.priors.random_walk import RandomWalkPrior
 from ahofm.priors.spline import SplinePrior
 
@@ -34,17 +34,17 @@ def prior_arrays(prior: Prior) -> dict[str, Any]:
     -------
     dict
         ``kind``, ``low`` and ``high`` (groups,), ``mass`` (B - 1,) or None. With smooth coordinates ``values``
-        (B - 1, m), ``group``, ``weight`` and ``penalty`` (m,), and a local basis (``places``, ``entries``,
+        (B - 1, m), ``group``, ``relative_penalty`` and ``penalty`` (m,), and a local basis (``places``, ``entries``,
         ``transform``) or None. Of a random walk ``edges`` (B - 2,) and ``penalty_eigenvalues``; of independent effects
         ``repeated`` (B - 1,) and ``prior_trace``.
     """
     low, high = prior.bounds
     spec: dict[str, Any] = {"kind": prior_kind(prior), "low": low, "high": high}
     spec["mass"] = getattr(prior, "mass", None)
-    smooth = prior.smooth if isinstance(prior, SplineIIDPrior) else prior
-    if isinstance(smooth, SplinePrior):
+    smooth = spline_of(prior)
+    if smooth is not None:
         spec |= {"values": np.ascontiguousarray(smooth.values), "group": smooth.group.astype(np.float64)}
-        spec |= {"weight": smooth.weight, "penalty": smooth.penalty}
+        spec |= {"relative_penalty": smooth.relative_penalty, "penalty": smooth.penalty}
         places, entries, transform = smooth.local or (None, None, None)
         spec["places"] = None if places is None else places.ravel().astype(np.float64)
         spec |= {"entries": entries, "transform": transform}
@@ -57,8 +57,8 @@ def prior_arrays(prior: Prior) -> dict[str, Any]:
 
 def coordinate_count(prior: Prior) -> int:
     """Number of coordinates of a prior's smooth part."""
-    smooth = prior.smooth if isinstance(prior, SplineIIDPrior) else prior
-    return smooth.values.shape[1] if isinstance(smooth, SplinePrior) else 0
+    smooth = spline_of(prior)
+    return 0 if smooth is None else smooth.values.shape[1]
 
 
 def posterior_arrays(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.priors.base import Coefficients, FunctionPosterior, Prior, decoupled, with_zeros
 from ahofm.priors.bounds import Bounds
-from ahofm.priors.iid import SplineIIDPrior
+from ahofm.priors.iid import SplineIIDPrior, spline_of
 from ahofm.priors.posterior import ColumnPosterior
 from ahofm.priors.spline import SplinePrior
 from ahofm.tuning.subsample import LEAST_FACTOR_SQUARE, LONGEST_MAIN_STEP
@@ -70,8 +70,8 @@ class CoefficientBlock:
     @property
     def basis(self) -> Floats:
         """Values of the smooth coordinates at the codes; none without a smooth part."""
-        smooth = self.prior.smooth if isinstance(self.prior, SplineIIDPrior) else self.prior
-        return smooth.values if isinstance(smooth, SplinePrior) else np.zeros((len(self.gram), 0))
+        smooth = spline_of(self.prior)
+        return np.zeros((len(self.gram), 0)) if smooth is None else smooth.values
 
     def values(self, coef: Coefficients) -> Floats:
         """Values of the functions at the codes, (codes, K), before they are bounded."""

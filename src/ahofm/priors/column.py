@@ -130,7 +130,7 @@ class SmoothCoordinates:
         Constant that is added to a coordinate in that basis, so that its mean is zero.
     group : array of shape (m,), integers
         Which smoothing parameter a coordinate has.
-    weight : array of shape (m,)
+    relative_penalty : array of shape (m,)
         Eigenvalue of the penalty over the mean of its group.
     penalty_eigenvalues : array of shape (m,)
         Eigenvalues of the penalty; 0 in its null space.
@@ -149,7 +149,7 @@ class SmoothCoordinates:
     to_basis: Floats
     centring: Floats
     group: NDArray[np.intp]
-    weight: Floats
+    relative_penalty: Floats
     penalty_eigenvalues: Floats
     largest_lam: float
     functions: Basis
@@ -158,9 +158,9 @@ class SmoothCoordinates:
 
     @property
     def prior(self) -> SplinePrior:
-        """The prior with a penalty ``lam[group] weight`` of each squared coordinate."""
+        """The prior with a penalty ``lam[group] relative_penalty`` of each squared coordinate."""
         return SplinePrior(
-            self.values, self.group, self.weight, self.largest_lam, self.penalty_eigenvalues > 0.0, self.basis
+            self.values, self.group, self.relative_penalty, self.largest_lam, self.penalty_eigenvalues > 0.0, self.basis
         )
 
     def functions_at(self, book: Codebook, values: NDArray[Any]) -> tuple[Sparse, Floats]:
@@ -307,12 +307,12 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
         to_basis[-1] = -reinsch.centring  # the level is added at missing values too, where these functions are zero
     eigenvalues = reinsch.penalty / (1.0 + reinsch.penalty / LARGEST_COORDINATE_PENALTY)
     wiggly = eigenvalues > 0.0
-    weight = np.where(wiggly, eigenvalues / eigenvalues[wiggly].mean() if wiggly.any() else 1.0, 1.0)
+    relative = np.where(wiggly, eigenvalues / eigenvalues[wiggly].mean() if wiggly.any() else 1.0, 1.0)
     kind = np.where(wiggly, 0, 1)  # of a coordinate: 0 penalised, 1 null space, 2 constant, 3 missing values
     if not center:
         constant = np.zeros(book.size)
         values, to_basis = np.column_stack([values, np.ones(n_codes)]), np.column_stack([to_basis, constant])
-        centring, kind, weight = np.append(centring, 1.0), np.append(kind, 2), np.append(weight, 1.0)
+        centring, kind, relative = np.append(centring, 1.0), np.append(kind, 2), np.append(relative, 1.0)
         eigenvalues = np.append(eigenvalues, 0.0)
     if book.learns_missing:
         fraction = book.missing_mass / book.mass.sum()
@@ -324,12 +324,12 @@ def smooth_coordinates(book: Codebook, functions: Basis, *, center: bool) -> Smo
         values = np.column_stack([values, scale * (indicator - fraction)])
         to_basis = np.column_stack([to_basis, scale * unit])
         centring, kind = np.append(centring, -scale * fraction), np.append(kind, 3)
-        weight, eigenvalues = np.append(weight, 1.0), np.append(eigenvalues, 0.0)
+        relative, eigenvalues = np.append(relative, 1.0), np.append(eigenvalues, 0.0)
     group = np.unique(kind, return_inverse=True)[1]
     largest_lam = float(np.clip(book.mass.sum() ** 2, *LARGEST_LAM))
     basis = np.zeros((n_codes, functions.size))
     basis[: book.support.size] = smooth.basis.toarray()[:-1]
-    return SmoothCoordinates(values, to_basis, centring, group, weight, eigenvalues, largest_lam, functions, basis)
+    return SmoothCoordinates(values, to_basis, centring, group, relative, eigenvalues, largest_lam, functions, basis)
 
 
 def rank_coordinates(book: Codebook, *, center: bool) -> SmoothCoordinates:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ahofm.columns.basis import Floats
-from ahofm.tuning import LAM_STEP, LEAST_EDF, LEAST_QUADRATIC_FORM
+from ahofm.tuning import LARGEST_LAM_RATIO, LEAST_EDF, LEAST_QUADRATIC_FORM
 
 if TYPE_CHECKING:
     from ahofm.priors.base import FunctionPosterior, Prior
@@ -27,7 +27,7 @@ def updated(
     quadratic_form: Floats,
     bounds: tuple[Floats | float, Floats | float],
     *,
-    up: float = LAM_STEP,
+    largest_increase: float = LARGEST_LAM_RATIO,
     least: tuple[float, float] = (LEAST_EDF, LEAST_QUADRATIC_FORM),
 ) -> Floats:
     """One step of the rule, for smoothing parameters of any shape.
@@ -38,13 +38,13 @@ def updated(
         The present smoothing parameters, and the effective degrees of freedom and quadratic forms with them.
     bounds : pair of arrays or numbers
         Smallest and largest smoothing parameter.
-    up : float
-        A step up is at most so many times the present one; a step down ``LAM_STEP`` times.
+    largest_increase : float
+        Largest ratio of a new smoothing parameter to the present one; the smallest is ``1 / LARGEST_LAM_RATIO``.
     least : pair of numbers
         Lower bounds of the effective degrees of freedom and of the quadratic form.
     """
     new = np.maximum(edf, least[0]) / np.maximum(quadratic_form, least[1])
-    return np.asarray(np.clip(np.clip(new, lam / LAM_STEP, lam * up), *bounds))
+    return np.asarray(np.clip(np.clip(new, lam / LARGEST_LAM_RATIO, lam * largest_increase), *bounds))
 
 
 def updated_by_order(prior: Prior, posterior: FunctionPosterior, lam: Floats, ranks: Sequence[int]) -> Floats:

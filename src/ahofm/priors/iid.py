@@ -78,6 +78,12 @@ class IIDPrior:
         return Coefficients(None, np.zeros((len(self.repeated), width)))
 
 
+def spline_of(prior: object) -> SplinePrior | None:
+    """The spline that functions under a prior are, alone or beside independent effects; None where there is none."""
+    smooth = prior.smooth if isinstance(prior, SplineIIDPrior) else prior
+    return smooth if isinstance(smooth, SplinePrior) else None
+
+
 def prior_trace(mass: Floats | None, repeated: NDArray[np.bool_]) -> float:
     """``lam tr(V_0 S)``, V_0 the prior covariance and S the penalty of these effects: their number, if none is centred.
 

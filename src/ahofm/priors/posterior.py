@@ -144,7 +144,7 @@ class ColumnPosterior:
         dispersion: float,
         ranks: Sequence[int],
         *,
-        learn: bool,
+        update_lam: bool,
         damping: float = 0.0,
         tensor_penalty: TensorPenalty | None = None,
     ) -> ColumnPosterior:
@@ -158,7 +158,7 @@ class ColumnPosterior:
             Divides both.
         ranks : sequence of int
             Numbers of factors of the orders; factors of one order share smoothing parameters.
-        learn : bool
+        update_lam : bool
             Whether smoothing parameters are updated after the solve.
         damping : float
             This multiple of the curvature of the losses is added to it, around the present means (Levenberg–Marquardt);
@@ -176,7 +176,7 @@ class ColumnPosterior:
                 diagonal *= 1.0 + damping
             diagonal += jitter * diagonal.mean(axis=1, keepdims=True)
             try:
-                return self._solved(gram, rhs, ranks, tensor_penalty, learn=learn and not damping)
+                return self._solved(gram, rhs, ranks, tensor_penalty, update_lam=update_lam and not damping)
             except (ValueError, np.linalg.LinAlgError):
                 continue
         raise FailedError("a block is not positive definite")
@@ -264,7 +264,7 @@ class ColumnPosterior:
         return self.column.factors.margin(factors_of(known_codes(self.mean))[:, :rank], self.column.mass)
 
     def _solved(
-        self, gram: Floats, rhs: Floats, ranks: Sequence[int], tensor_penalty: TensorPenalty | None, *, learn: bool
+        self, gram: Floats, rhs: Floats, ranks: Sequence[int], tensor_penalty: TensorPenalty | None, *, update_lam: bool
     ) -> ColumnPosterior:
         mean, variance = self.mean.copy(), self.variance.copy()
         values, variances = known_codes(mean), known_codes(variance)
@@ -289,9 +289,9 @@ class ColumnPosterior:
             variances[:, FACTORS] = _plus_constants(factors.variance, constant_variance)
             mean[-1, mean.shape[1] - len(constants) :] = constants
         block = replace(self, mean=mean, variance=variance, main=main, factors=factors, constants=constants)
-        if learn:
+        if update_lam:
             block.main_lam = updated_by_order(self.column.main, main, self.main_lam, [1])
-        if learn and factors is not None:
+        if update_lam and factors is not None:
             block.lam = updated_by_order(self.column.factors, factors, self.lam, ranks)
             if tensor_penalty is not None:  # the smoothing parameters of pairs are not the column's
                 block.lam[:, : tensor_penalty.rank] = self.lam[:, : tensor_penalty.rank]

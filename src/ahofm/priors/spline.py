@@ -18,7 +18,7 @@ from ahofm.tuning import LARGEST_LAM, LARGEST_LOCAL_ERROR, LARGEST_LOCAL_FRACTIO
 
 @dataclass(frozen=True)
 class SplinePrior:
-    """``lam[group] * weight * coefficient^2`` for every coordinate.
+    """``lam[group] * relative_penalty * coefficient^2`` for every coordinate.
 
     Attributes
     ----------
@@ -26,8 +26,8 @@ class SplinePrior:
         Each coordinate at the codes.
     group : array of shape (m,), integers
         Which smoothing parameter a coordinate has: 0 is that of the first group, and so on.
-    weight : array of shape (m,)
-        Within its group.
+    relative_penalty : array of shape (m,)
+        Penalty of a coordinate, relative to others of its group.
     largest_lam : float
         No smoothing parameter is higher.
     wiggly : array of bool of shape (m,), optional
@@ -38,7 +38,7 @@ class SplinePrior:
 
     values: Floats
     group: NDArray[np.intp]
-    weight: Floats
+    relative_penalty: Floats
     largest_lam: float = LARGEST_LAM[0]
     wiggly: NDArray[np.bool_] | None = None
     basis: Floats | None = None
@@ -65,7 +65,7 @@ class SplinePrior:
     @property
     def penalty(self) -> Floats:
         """Diagonal of the penalty (m,): the weights of wiggly coordinates, 0 in the null space."""
-        return np.where(self.group == 0 if self.wiggly is None else self.wiggly, self.weight, 0.0)
+        return np.where(self.group == 0 if self.wiggly is None else self.wiggly, self.relative_penalty, 0.0)
 
     def margin(self, values: Floats, mass: Floats) -> TensorMargin:
         """Functions with those values at the codes, as a margin of tensor products."""
@@ -96,7 +96,7 @@ class SplinePrior:
     def penalty_gradient(self, coef: Coefficients, lam: Floats) -> Coefficients:
         """Half the gradient of the penalty by each coefficient."""
         assert coef.smooth is not None
-        return Coefficients(lam[self.group] * self.weight[:, np.newaxis] * coef.smooth, None)
+        return Coefficients(lam[self.group] * self.relative_penalty[:, np.newaxis] * coef.smooth, None)
 
     def zero_coefficients(self, width: int) -> Coefficients:
         """Coordinates of zero."""
@@ -128,7 +128,7 @@ class SplinePrior:
     def _factored(self, gram: Floats, lam: Floats, tensor_penalty: TensorPenalty | None) -> Floats:
         """Lower Cholesky factor of the posterior precision of all coefficients, (m K, m K)."""
         m, width = self.values.shape[1], gram.shape[1]
-        penalty = lam[self.group] * self.weight[:, np.newaxis]
+        penalty = lam[self.group] * self.relative_penalty[:, np.newaxis]
         matrix = self._gram(gram)
         diagonal = np.einsum("ii->i", matrix)
         diagonal += penalty.ravel() + SPLINE_JITTER * diagonal.mean()
@@ -151,7 +151,7 @@ class SplinePrior:
     def _group_weights(self) -> Floats:
         """Weight of each coordinate in its group: (groups, m)."""
         in_group = np.arange(self.n_groups)[:, np.newaxis] == self.group
-        return np.where(in_group, self.weight, 0.0)
+        return np.where(in_group, self.relative_penalty, 0.0)
 
     @cached_property
     def _group_sizes(self) -> Floats:

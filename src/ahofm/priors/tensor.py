@@ -27,21 +27,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ahofm.columns.basis import Floats
+from ahofm.priors.edf import lam_with_edf
 from ahofm.priors.fellner_schall import updated
 from ahofm.tuning import (
-    LAM_STEP,
+    FIRST_SURFACE_STEPS,
+    INITIAL_SURFACE_EDF_PER_COEFFICIENT,
+    INITIAL_SURFACE_EDF_PER_ROW,
+    LARGEST_FIRST_SURFACE_LAM_RATIO,
+    LARGEST_LAM_RATIO,
+    LARGEST_SURFACE_EDF_PER_ROW,
     LARGEST_SURFACE_LAM,
     LEAST_EDF_OF_SURFACE,
     LEAST_QUADRATIC_FORM_OF_SURFACE,
     MOST_SURFACE_PRECISION,
     SMALLEST_LAM,
-    SURFACE_DF_PER_COEFFICIENT,
-    SURFACE_DF_PER_ROW,
-    SURFACE_FIRST_STEP_UP,
-    SURFACE_FIRST_STEPS,
-    SURFACE_MOST_DF,
 )
-from ahofm.tuning.numerics import SURFACE_DF_BISECTIONS
+from ahofm.tuning.numerics import SURFACE_LAM_HALVINGS
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class TensorPenalty:
 
     @property
     def rank(self) -> int:
-        """Factors that are coupled."""
+        """Number of factors of pairs."""
         return len(self.penalised)
 
     def decoupled(self, left_out: NDArray[np.bool_]) -> TensorPenalty:
@@ -124,20 +125,19 @@ class TensorSmoothing:
     def start(cls, margins: Sequence[TensorMargin], information: float, n_rows: float) -> TensorSmoothing:
         """Initial values: one smoothing parameter of all pairs, relative to the columns' least positive penalties.
 
-        It is that at which all surfaces together have ``SURFACE_DF_PER_ROW`` degrees of freedom per row or, if that is
-        less, ``SURFACE_DF_PER_COEFFICIENT`` per coefficient.
+        It is that at which all surfaces together have ``INITIAL_SURFACE_EDF_PER_ROW`` effective degrees of freedom per
+        row or, if that is less, ``INITIAL_SURFACE_EDF_PER_COEFFICIENT`` per coefficient.
         """
-        low, high = np.log(SMALLEST_LAM), np.log(LARGEST_SURFACE_LAM)
         units = np.repeat(_lam_units(margins)[:, np.newaxis], len(margins), axis=1)
         coefficients = sum(len(pairs.margin.penalty) * len(pairs.others.penalty) for pairs in _pairs(margins))
-        most_df = min(SURFACE_DF_PER_ROW * n_rows, SURFACE_DF_PER_COEFFICIENT * coefficients)
+        most = min(INITIAL_SURFACE_EDF_PER_ROW * n_rows, INITIAL_SURFACE_EDF_PER_COEFFICIENT * coefficients)
         unit = cls(units, np.ones_like(units))  # precisions are proportional to the one parameter
         precision = np.concatenate([unit._precision(pairs).ravel() for pairs in _pairs(margins)])
-        for _ in range(SURFACE_DF_BISECTIONS):
-            middle = 0.5 * (low + high)
-            df = (information / (information + np.exp(middle) * precision)).sum()
-            low, high = (low, middle) if df <= most_df else (middle, high)
-        return cls(np.exp(middle) * units, np.full_like(units, np.exp(middle)))
+        low, high = np.log([[SMALLEST_LAM], [LARGEST_SURFACE_LAM]])
+        with np.errstate(divide="ignore", over="ignore"):  # losses that are flat have hardly any information
+            ratios = precision[np.newaxis] / information
+        (lam,) = lam_with_edf(ratios, np.array([most]), low, high, SURFACE_LAM_HALVINGS)
+        return cls(lam * units, np.full_like(units, lam))
 
     def _precision(self, pairs: _Pairs) -> Floats:
         """Prior precision of every coefficient of the surfaces of one column with all after it."""
@@ -160,7 +160,9 @@ class TensorSmoothing:
         First steps up are smaller than steps down: coefficients of weak surfaces take several sweeps to grow.
         """
         margin_lam, null_lam, total_edf = self.margin_lam.copy(), self.null_lam.copy(), 0.0
-        lam_units, up = _lam_units(margins), SURFACE_FIRST_STEP_UP if self.age < SURFACE_FIRST_STEPS else LAM_STEP
+        first = self.age < FIRST_SURFACE_STEPS
+        largest_increase = LARGEST_FIRST_SURFACE_LAM_RATIO if first else LARGEST_LAM_RATIO
+        lam_units = _lam_units(margins)
         least = LEAST_EDF_OF_SURFACE, LEAST_QUADRATIC_FORM_OF_SURFACE
         for pairs in _pairs(margins):
             j, k = pairs.j, pairs.partners
@@ -173,7 +175,7 @@ class TensorSmoothing:
             units = np.array([np.full(len(k), lam_units[j]), lam_units[k], np.ones(len(k))])
             most = information * MOST_SURFACE_PRECISION * units
             bounds = SMALLEST_LAM, np.clip(most, SMALLEST_LAM, LARGEST_SURFACE_LAM)
-            lam = updated(lam, edf, quadratic_form, bounds, up=up, least=least)
+            lam = updated(lam, edf, quadratic_form, bounds, largest_increase=largest_increase, least=least)
             margin_lam[j, k], margin_lam[k, j] = lam[0], lam[1]
             null_lam[j, k] = null_lam[k, j] = lam[2]
             total_edf += float((information / (information + pairs.precision(lam))).sum())
@@ -186,7 +188,7 @@ class TensorSmoothing:
 
     def variance_trace(self, dispersion: float, total: float) -> float:
         """Trace of the variance of all surfaces over the rows."""
-        return dispersion * min(self.edf, SURFACE_MOST_DF * total)
+        return dispersion * min(self.edf, LARGEST_SURFACE_EDF_PER_ROW * total)
 
 
 def _lam_units(margins: Sequence[TensorMargin]) -> Floats:

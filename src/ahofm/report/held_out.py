@@ -16,7 +16,7 @@ from ahofm.model import Model
 from ahofm.model.checks import check_offset, check_weight
 from ahofm.model.prediction_scores import scores_of_classes, scores_of_numbers
 from ahofm.model.survival_scores import concordance
-from ahofm.tuning import CONCORDANCE_ROWS
+from ahofm.tuning.variance import CONCORDANCE_ROWS
 
 
 @dataclass(frozen=True)

@@ -128,14 +128,10 @@ class MappedSource:
 def selected(source: Source, columns: Sequence[int]) -> Source:
     """Some of the columns of a source."""
     if isinstance(source, ArraySource):
-        return replace(source, codes=_columns(source.codes, columns))
+        return replace(source, codes=source.codes.of_columns(columns))
     return MappedSource(source, partial(_select, columns=tuple(columns)))
 
 
 def _select(chunk: Chunk, index: int, columns: Sequence[int]) -> Chunk:
     del index
-    return replace(chunk, codes=_columns(chunk.codes, columns))
-
-
-def _columns(codes: Codes, columns: Sequence[int]) -> Codes:
-    return Codes(tuple(codes.columns[j] for j in columns), tuple(codes.sizes[j] for j in columns))
+    return replace(chunk, codes=chunk.codes.of_columns(columns))

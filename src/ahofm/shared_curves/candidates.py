@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ahofm.orders import PRODUCT, Orders
 from ahofm.shared_curves.shared_fit import CurveSettings
-from ahofm.training.factor_groups import FactorGroups, highest_order
+from ahofm.training.factor_groups import FactorGroups, tries_products
 from ahofm.training.settings import Settings
 from ahofm.tuning.classes import (
     CLASS_PRODUCT_RANK,
@@ -18,7 +18,6 @@ from ahofm.tuning.classes import (
     WIDE_CLASS_RANK,
     WIDE_CLASS_ROWS,
 )
-from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_ROWS
 
 RacedSettings: TypeAlias = tuple[CurveSettings, CurveSettings | None]
 """Settings of shared curves, and those of the candidate that must be in the race before they are tried."""
@@ -30,7 +29,7 @@ class ClassCandidate:
 
     Attributes
     ----------
-    ranked : bool
+    in_ranks : bool
         Whether curves are smooth in the ranks of values, not in the values.
     curve_settings : CurveSettings or None
         How factors are fitted; None: main effects alone.
@@ -40,7 +39,7 @@ class ClassCandidate:
         Candidate of the same scale that must still be in the race; None: no condition.
     """
 
-    ranked: bool
+    in_ranks: bool
     curve_settings: CurveSettings | None = None
     stage: int = 0
     parent: CurveSettings | None = None
@@ -53,7 +52,7 @@ class ClassCandidate:
     @property
     def name(self) -> str:
         """Name in summaries."""
-        scale = "of ranks" if self.ranked else "of values"
+        scale = "of ranks" if self.in_ranks else "of values"
         if self.curve_settings is None:
             return f"main effects {scale}"
         if PRODUCT in self.curve_settings.ranks:
@@ -82,10 +81,10 @@ def class_candidates(
     Product factors are among them where ``n_columns``, those that vary, and the rows are few enough.
     """
     by_stage = _settings_by_stage(ranks, settings, groups or FactorGroups(0), n_rows, n_columns)
-    found = [ClassCandidate(ranked) for ranked in scales]
+    found = [ClassCandidate(in_ranks) for in_ranks in scales]
     for stage, raced in enumerate(by_stage):
         for curve_settings, parent in raced:
-            found += [ClassCandidate(ranked, curve_settings, stage, parent) for ranked in scales]
+            found += [ClassCandidate(in_ranks, curve_settings, stage, parent) for in_ranks in scales]
     return found
 
 
@@ -122,7 +121,6 @@ def _settings_by_stage(
 
 
 def _has_products(settings: Settings, groups: FactorGroups, n_rows: int, n_columns: int) -> bool:
-    """Whether product factors are among the candidates: no order was given, and the table is small enough."""
-    automatic = settings.order in (None, "auto") and settings.rank == "auto" and highest_order(settings) is None
-    unconstrained = groups.groups is None and not settings.monotonic_cst and settings.factor_prior == "auto"
-    return automatic and unconstrained and 2 < n_columns <= PRODUCT_COLUMNS and n_rows < PRODUCT_ROWS
+    """Whether product factors are among the candidates: where all columns may interact, and no prior is given."""
+    suits = groups.groups is None and settings.factor_prior == "auto"
+    return suits and tries_products(settings, n_columns, n_rows)

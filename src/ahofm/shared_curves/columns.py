@@ -28,13 +28,13 @@ class ClassColumn:
     priors : ColumnPriors
     in_joint_design : bool
         Whether its main effect is smooth, and solved together with those of other columns.
-    ranked : bool
+    in_ranks : bool
         Whether smooth curves are smooth in the ranks of the values, not in the values.
     """
 
     priors: ColumnPriors
     in_joint_design: bool
-    ranked: bool = False
+    in_ranks: bool = False
 
     @property
     def coordinates(self) -> Floats:
@@ -44,7 +44,7 @@ class ClassColumn:
 
     def in_basis(self, posterior: FunctionPosterior, *, main: bool) -> tuple[Floats, Floats]:
         """Coefficients (functions, width) of the codebook's basis, and centrings (width,)."""
-        if self.ranked:
+        if self.in_ranks:
             posterior = replace(posterior, smooth=None, per_code=posterior.mean)
         return self.priors.function_coefficients(posterior, main=main)
 
@@ -65,7 +65,9 @@ def class_columns(
     )
 
 
-def in_ranks(columns: Sequence[ClassColumn], automatic: Sequence[bool], *, center: bool) -> tuple[ClassColumn, ...]:
+def columns_in_ranks(
+    columns: Sequence[ClassColumn], automatic: Sequence[bool], *, center: bool
+) -> tuple[ClassColumn, ...]:
     """The same columns, with curves of automatic ones that are smooth in ranks where they can be."""
     found = []
     for column, auto in zip(columns, automatic, strict=True):
@@ -75,7 +77,7 @@ def in_ranks(columns: Sequence[ClassColumn], automatic: Sequence[bool], *, cente
             continue
         smooth = rank_coordinates(priors.book, center=True)
         factors = smooth if center else rank_coordinates(priors.book, center=False)
-        ranked = replace(
+        smooth_in_ranks = replace(
             priors,
             main_smooth=smooth,
             smooth=factors,
@@ -83,7 +85,7 @@ def in_ranks(columns: Sequence[ClassColumn], automatic: Sequence[bool], *, cente
             start=smooth.values,
             penalty_eigenvalues=smooth.penalty_eigenvalues,
         )
-        found.append(replace(column, priors=ranked, ranked=True))
+        found.append(replace(column, priors=smooth_in_ranks, in_ranks=True))
     return tuple(found)
 
 

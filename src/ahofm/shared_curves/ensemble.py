@@ -14,7 +14,7 @@ from ahofm.backends.cpu import CpuBackend
 from ahofm.backends.device import backend_of
 from ahofm.columns.encode import requested_kinds
 from ahofm.families import Units
-from ahofm.model import Choice, Gain, Lower, Model, Predictor, Reason, Trace, Validated
+from ahofm.model import Choice, Gain, Lower, Model, Predictor, Trace, Validated
 from ahofm.model.mixture import MixturePart, mixture
 from ahofm.model.prediction_scores import scores_of_classes
 from ahofm.orders import PRODUCT, Orders
@@ -22,7 +22,7 @@ from ahofm.priors.column import FactorPrior
 from ahofm.shared_curves.candidates import ClassCandidate, class_candidates
 from ahofm.shared_curves.class_fit import ClassFit
 from ahofm.shared_curves.class_rows import ClassRows
-from ahofm.shared_curves.columns import CodedColumn, class_columns, in_ranks, scales_differ
+from ahofm.shared_curves.columns import CodedColumn, class_columns, columns_in_ranks, scales_differ
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.search import Search, search
@@ -77,12 +77,13 @@ class ClassProblems:
         factor_prior: FactorPrior = "spline" if settings.factor_prior == "auto" else settings.factor_prior
         columns = {False: class_columns(varying_books, automatic, factor_prior, center=settings.center, counts=counts)}
         if factor_prior == "spline" and scales_differ(varying_books, automatic):
-            columns[True] = in_ranks(columns[False], automatic, center=settings.center)
+            columns[True] = columns_in_ranks(columns[False], automatic, center=settings.center)
         groups = factor_groups(settings, data.encoder.names, varying)
         backend = backend_of(settings.device)
         compiled = isinstance(backend, CpuBackend) and backend.compiled_sweeps
         return cls(
-            varying, {ranked: ClassProblem(rows, priors, coded, groups, compiled) for ranked, priors in columns.items()}
+            varying,
+            {in_ranks: ClassProblem(rows, priors, coded, groups, compiled) for in_ranks, priors in columns.items()},
         )
 
 
@@ -136,14 +137,14 @@ def fit_classes(
     fits = {
         candidate.name: [ClassFit.of(problems.by_scale[k], designs[k], states[k])]
         for candidate in candidates
-        if candidate.curve_settings is None and (k := candidate.ranked) in states
+        if candidate.curve_settings is None and (k := candidate.in_ranks) in states
     }
-    found = None
+    validation = None
     if not runner.stopped() and len(candidates) > 1 and data.n_rows >= FEWEST_CLASS_ROWS and settings.effort != "fast":
         given = [] if data.rows.roles is None else given_splits(data.rows, settings.seed, dispersed=False)
         parts = [Part(*split) for split in given] or None
-        found = search(problems.by_scale, candidates, settings.seed, runner, parts, data.rows.groups)
-    by_order = _weights_by_order(found, candidates, ranks, stopped=runner.stopped())
+        validation = search(problems.by_scale, candidates, settings.seed, runner, parts, data.rows.groups)
+    by_order = _weights_by_order(validation, candidates, ranks, stopped=runner.stopped())
     searched = time.perf_counter()
     if not runner.stopped():
         fits |= _members(problems, designs, states, by_order, settings, runner)
@@ -151,32 +152,32 @@ def fit_classes(
     first = next(candidate for candidate in candidates if candidate.name in fits)
     by_order = {order: weights or [(1.0, first)] for order, weights in by_order.items()}
     seconds = {"search": searched - begun, "fit": time.perf_counter() - searched}
-    return _model(data, problems, by_order, fits, found, runner, seconds, settings, classes)
+    return _model(data, problems, by_order, fits, validation, runner, seconds, settings, classes)
 
 
 def _weights_by_order(
-    found: Search | None, candidates: Sequence[ClassCandidate], ranks: Mapping[int, int], *, stopped: bool
+    validation: Search | None, candidates: Sequence[ClassCandidate], ranks: Mapping[int, int], *, stopped: bool
 ) -> dict[int, CandidateWeights]:
     """Weights of candidates for the model of every order."""
     orders = (1, *ranks)
-    if found is not None:
-        products = [PRODUCT] if any(one.candidate.order == PRODUCT for one in found.judged) else []
-        by_order: dict[int, CandidateWeights] = {1: found.weights(1)}
+    if validation is not None:
+        products = [PRODUCT] if any(one.candidate.order == PRODUCT for one in validation.judged) else []
+        by_order: dict[int, CandidateWeights] = {1: validation.weights(1)}
         for below, order in pairwise((*orders, *products)):
-            weights = found.weights(order)
+            weights = validation.weights(order)
             by_order[order] = (
-                weights if _gain(found, by_order[below], weights, below, order).gain > 0.0 else by_order[below]
+                weights if _gain(validation, by_order[below], weights, below, order).gain > 0.0 else by_order[below]
             )
         if products and all(candidate.order != PRODUCT for _, candidate in by_order[PRODUCT]):
             del by_order[PRODUCT]
         return by_order
     if stopped:
         return {order: [] for order in orders}
-    ranked = [
-        candidate for candidate in candidates if candidate.ranked == candidates[-1].ranked
+    robust = [
+        candidate for candidate in candidates if candidate.in_ranks == candidates[-1].in_ranks
     ]  # no validation rows: the robust scale
     learned = [
-        candidate for candidate in ranked if candidate.curve_settings is None or candidate.curve_settings.learned
+        candidate for candidate in robust if candidate.curve_settings is None or candidate.curve_settings.learned
     ]
     return {order: [(1.0, [candidate for candidate in learned if candidate.order <= order][-1])] for order in orders}
 
@@ -202,9 +203,9 @@ def _members(
         (
             name,
             _member(
-                problems.by_scale[candidate.ranked],
-                designs[candidate.ranked],
-                states[candidate.ranked],
+                problems.by_scale[candidate.in_ranks],
+                designs[candidate.in_ranks],
+                states[candidate.in_ranks],
                 candidate,
                 (settings.seed, k),
             ),
@@ -248,17 +249,24 @@ def _member(
     return job
 
 
-def _gain(found: Search, lower: CandidateWeights, higher: CandidateWeights, over: int, order: int) -> Gain:
+def _gain(validation: Search, lower: CandidateWeights, higher: CandidateWeights, over: int, order: int) -> Gain:
     """Decrease of the mean loss on the validation rows from a lower order to a higher one."""
     return gain_of(
-        order, over, found.row_losses(lower), found.row_losses(higher), found.rows.weight, groups=found.groups
+        order,
+        over,
+        validation.row_losses(lower),
+        validation.row_losses(higher),
+        validation.rows.weight,
+        groups=validation.groups,
     )
 
 
-def _validated(found: Search, weights: CandidateWeights, of: int) -> Validated:
+def _validated(validation: Search, weights: CandidateWeights, of: int) -> Validated:
     """Scores of the stacked predictions of validation rows."""
-    scores = scores_of_classes(found.rows.y.astype(np.float64), found.predicted(weights)[1].T, found.rows.weight)
-    return Validated(found.rows.n_rows, of, scores)
+    scores = scores_of_classes(
+        validation.rows.y.astype(np.float64), validation.predicted(weights)[1].T, validation.rows.weight
+    )
+    return Validated(validation.rows.n_rows, of, scores)
 
 
 def _model(
@@ -266,7 +274,7 @@ def _model(
     problems: ClassProblems,
     by_order: Mapping[int, CandidateWeights],
     fits: Mapping[str, Sequence[ClassFit]],
-    found: Search | None,
+    validation: Search | None,
     runner: Runner,
     seconds: Mapping[str, float],
     settings: Settings,
@@ -296,13 +304,14 @@ def _model(
     for order, lam in best.smoothing_parameters.items():
         if order in smoothing:
             smoothing[order][problems.columns] = lam
-    ended = Reason.ENOUGH if settings.max_iter is None else Reason.MAX_ITER
-    trace = Trace("shared", runner.reason or ended, tuple(runner.records), seconds)
+    trace = Trace("shared", runner.ended(settings.max_iter), tuple(runner.records), seconds)
     gains: tuple[Gain, ...] = ()
     scored = None
-    if found is not None:
-        scored = _validated(found, by_order[orders[-1]], data.n_rows)
-        gains = tuple(_gain(found, by_order[over], by_order[order], over, order) for over, order in pairwise(orders))
+    if validation is not None:
+        scored = _validated(validation, by_order[orders[-1]], data.n_rows)
+        gains = tuple(
+            _gain(validation, by_order[over], by_order[order], over, order) for over, order in pairwise(orders)
+        )
     return Model(
         data.encoder,
         data.family,
@@ -312,7 +321,7 @@ def _model(
         data.total,
         trace,
         tuple(Lower(order, part) for order, part in zip(orders[:-1], models[:-1], strict=True)),
-        (_interactions(by_order[orders[-1]], found), _rank(by_order[orders[-1]], fits)),
+        (_interactions(by_order[orders[-1]], validation), _rank(by_order[orders[-1]], fits)),
         gains=gains,
         validated=scored,
     )
@@ -325,11 +334,11 @@ def _mixture_part(weight: float, fit: ClassFit) -> MixturePart:
     return MixturePart(weight, fit.linear_predictors, kept)
 
 
-def _interactions(weights: CandidateWeights, found: Search | None) -> Choice:
+def _interactions(weights: CandidateWeights, validation: Search | None) -> Choice:
     """Stacking weights of the candidates and their validation losses, as text."""
     why = "given"
-    if found is not None:
-        why = on_validation_rows("mean losses", found.rows.n_rows, found.losses.items())
+    if validation is not None:
+        why = on_validation_rows("mean losses", validation.rows.n_rows, validation.losses.items())
     return interactions_choice([(weight, candidate.name) for weight, candidate in weights], why)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.linalg
 
 from ahofm.columns.basis import Floats
-from ahofm.orders import PRODUCT
+from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.base import FunctionPosterior, bounded, decoupled, with_zeros
 from ahofm.priors.bounds import Bounds
 from ahofm.priors.fellner_schall import updated_by_order
@@ -109,8 +109,7 @@ class SharedFactors:
     @property
     def slices(self) -> dict[int, slice]:
         """Which factors each order has."""
-        ends = np.cumsum([0, *self.ranks.values()])
-        return {order: slice(a, b) for order, a, b in zip(self.ranks, ends[:-1], ends[1:], strict=True)}
+        return Orders(self.ranks).factor_slices
 
     @property
     def constants(self) -> Floats | None:
@@ -215,7 +214,7 @@ class SharedFactors:
         """Sum of the factors' terms in the linear predictors, (K, n)."""
         return np.asarray(self.loadings.T @ self.terms.T)
 
-    def column_step(self, j: int, working: ClassWorkingResponse, *, learn: bool) -> Floats:
+    def column_step(self, j: int, working: ClassWorkingResponse, *, update_lam: bool) -> Floats:
         """Solve for the curves of one column; the change of the linear predictors, (K, n)."""
         column, coded, class_column = self.columns[j], self._coded[j], self._columns[j]
         curve, variance = column.values[coded.codes], column.variance[coded.codes]
@@ -243,7 +242,7 @@ class SharedFactors:
             functions = self.without_constants(column.values)
             constants[which], constant_variance[which] = solved_constants(gram, rhs, functions, which, working.fisher)
             rhs = rhs - gram @ constants
-        solved, estimated = _solved(class_column, gram, rhs, column.lam, working.fisher, learn=learn)
+        solved, estimated = _solved(class_column, gram, rhs, column.lam, working.fisher, update_lam=update_lam)
         if self._left_out is not None:
             solved = with_zeros(solved, self._left_out[j])
             estimated = None if estimated is None else with_zeros(estimated, self._left_out[j])
@@ -338,7 +337,7 @@ class SharedFactors:
 
 
 def _solved(
-    column: ClassColumn, gram: Floats, rhs: Floats, lam: Floats, fisher: float, *, learn: bool
+    column: ClassColumn, gram: Floats, rhs: Floats, lam: Floats, fisher: float, *, update_lam: bool
 ) -> tuple[FunctionPosterior, FunctionPosterior | None]:
     """The posterior by the weights of the step; that by Fisher's information, to learn smoothing parameters from."""
     prior = column.priors.factors
@@ -346,7 +345,7 @@ def _solved(
     for jitter in COLUMN_JITTERS:
         diagonal += jitter * diagonal.mean(axis=1, keepdims=True)
         try:
-            estimated = prior.solve(fisher * gram, fisher * rhs, lam) if learn else None
+            estimated = prior.solve(fisher * gram, fisher * rhs, lam) if update_lam else None
             if not isinstance(prior, SplinePrior):
                 return prior.solve(gram, rhs, lam), estimated
             coef = prior.mean(gram, rhs, lam)

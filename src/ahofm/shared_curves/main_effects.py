@@ -34,14 +34,14 @@ class JointDesign:
         Number of each coefficient's column; -1 for the intercept.
     group : array of shape (1 + coefficients,)
         Which smoothing parameter it has; -1 for the intercept.
-    weight : array of shape (1 + coefficients,)
+    relative_penalty : array of shape (1 + coefficients,)
         Within its group; 0 for the intercept.
     """
 
     matrix: Floats
     columns: Floats
     group: Floats
-    weight: Floats
+    relative_penalty: Floats
 
     @classmethod
     def of(cls, columns: Sequence[ClassColumn], coded: Sequence[CodedColumn]) -> JointDesign:
@@ -49,7 +49,7 @@ class JointDesign:
         n_rows = len(coded[0].codes)
         size = sum(column.coordinates.shape[1] for column in columns if column.in_joint_design)
         fits_memory = size <= MOST_MAIN_COEFFICIENTS and size * n_rows <= MOST_DESIGN_CELLS
-        blocks, column_numbers, group, weight = [np.ones((n_rows, 1))], [[-1]], [[-1]], [[0.0]]
+        blocks, column_numbers, group, relative_penalty = [np.ones((n_rows, 1))], [[-1]], [[-1]], [[0.0]]
         n_groups = 0
         for j, (column, column_codes) in enumerate(zip(columns, coded, strict=True)):
             if not (fits_memory and column.in_joint_design):
@@ -60,13 +60,13 @@ class JointDesign:
             blocks.append(values[column_codes.codes])
             column_numbers.append([j] * values.shape[1])
             group.append(list(n_groups + smooth.group))
-            weight.append(list(smooth.weight))
+            relative_penalty.append(list(smooth.relative_penalty))
             n_groups += int(smooth.group.max()) + 1
         return cls(
             np.hstack(blocks),
             np.concatenate(column_numbers).astype(np.intp),
             np.concatenate(group).astype(np.intp),
-            np.concatenate(weight),
+            np.concatenate(relative_penalty),
         )
 
     @property
@@ -110,21 +110,23 @@ class ClassMains:
         """A copy that later steps do not change."""
         return ClassMains(self.coef.copy(), self.lam.copy(), dict(self.posteriors), dict(self.column_lam))
 
-    def smooth_step(self, design: JointDesign, working: ClassWorkingResponse, *, learn: bool) -> Floats:
+    def smooth_step(self, design: JointDesign, working: ClassWorkingResponse, *, update_lam: bool) -> Floats:
         """Solve for intercepts and smooth main effects; the change of linear predictors, (K, n)."""
         gram = weighted_gram(design.matrix, working.weight)
-        penalty = np.where(design.group >= 0, self.lam[design.group] if len(self.lam) else 0.0, 0.0) * design.weight
+        penalty = (
+            np.where(design.group >= 0, self.lam[design.group] if len(self.lam) else 0.0, 0.0) * design.relative_penalty
+        )
         matrix = gram + np.diag(penalty)
         matrix[np.diag_indices_from(matrix)] += SPLINE_JITTER * np.trace(gram) / len(gram)
         slopes = design.matrix.T @ working.slope.T - penalty[:, np.newaxis] * self.coef
         step = scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix, lower=True), slopes, check_finite=False)
         step -= step.mean(axis=1, keepdims=True)
         self.coef = self.coef + step
-        if learn and len(self.lam):
-            self._learn(design, working.fisher * gram, penalty)
+        if update_lam and len(self.lam):
+            self._update_lam(design, working.fisher * gram, penalty)
         return np.asarray(step.T @ design.matrix.T)
 
-    def _learn(self, design: JointDesign, information: Floats, penalty: Floats) -> None:
+    def _update_lam(self, design: JointDesign, information: Floats, penalty: Floats) -> None:
         """New smoothing parameters, shared by the classes, from Fisher's information."""
         matrix = information + np.diag(penalty)
         matrix[np.diag_indices_from(matrix)] += SPLINE_JITTER * np.trace(information) / len(information)
@@ -134,15 +136,15 @@ class ClassMains:
         covariance, _ = lapack.dpotri(factor, lower=1)
         penalised, n_classes = design.group >= 0, self.coef.shape[1]
         group, size = design.group[penalised], design.n_groups
-        traces = np.bincount(group, (design.weight * np.diag(covariance))[penalised], minlength=size)
+        traces = np.bincount(group, (design.relative_penalty * np.diag(covariance))[penalised], minlength=size)
         edf = (n_classes - 1) * (np.bincount(group, minlength=size) - self.lam * traces)
-        squares = np.bincount(group, (design.weight * (self.coef**2).sum(axis=1))[penalised], minlength=size)
+        squares = np.bincount(group, (design.relative_penalty * (self.coef**2).sum(axis=1))[penalised], minlength=size)
         self.lam = updated(
             self.lam, edf, np.asarray(squares, dtype=np.float64), (SMALLEST_CLASS_LAM, LARGEST_CLASS_LAM)
         )
 
     def column_step(
-        self, j: int, column: ClassColumn, coded: CodedColumn, working: ClassWorkingResponse, *, learn: bool
+        self, j: int, column: ClassColumn, coded: CodedColumn, working: ClassWorkingResponse, *, update_lam: bool
     ) -> Floats:
         """Solve for the effects of a column that is not in the joint design; the change, (K, n)."""
         prior, n_classes = column.priors.main, working.slope.shape[0]
@@ -155,7 +157,7 @@ class ClassMains:
         gram = sums[:, 0, np.newaxis, np.newaxis] * np.eye(n_classes)
         solved = prior.solve(gram, sums[:, :1] * values + sums[:, 1:], lam)
         solved = _zero_sum(solved)
-        if learn:
+        if update_lam:
             estimated = prior.solve(working.fisher * gram, working.fisher * sums[:, 1:], lam)
             fraction = 1.0 - 1.0 / n_classes  # K functions with sum zero have K - 1 degrees of freedom
             lam = updated_by_order(prior, replace(solved, edf=fraction * estimated.edf), lam, [n_classes])
@@ -168,7 +170,7 @@ class ClassMains:
         if not len(self.lam):
             return 0.0
         lam = np.where(design.group >= 0, self.lam[design.group], 0.0)
-        return 0.5 * float((lam * design.weight) @ (self.coef**2).sum(axis=1))
+        return 0.5 * float((lam * design.relative_penalty) @ (self.coef**2).sum(axis=1))
 
 
 def _zero_sum(posterior: FunctionPosterior) -> FunctionPosterior:

@@ -22,7 +22,7 @@ from ahofm.shared_curves.class_rows import ClassRows
 from ahofm.shared_curves.main_effects import JointDesign
 from ahofm.shared_curves.problem import ClassProblem, ClassState
 from ahofm.shared_curves.shared_fit import CurveSettings, fit_factors, main_effects_job
-from ahofm.shared_curves.stack import stacked
+from ahofm.shared_curves.stack import class_stacking_weights
 from ahofm.training.parts import Part, parts_of_classes, validated_weight
 from ahofm.training.runner import Job, Report, Runner
 from ahofm.training.validation import mean_and_error
@@ -78,7 +78,7 @@ class Search:
         judged = [one for one in self.judged if one.candidate.order <= order]
         if not judged:
             return []
-        weights = stacked([one.eta for one in judged], self.rows)
+        weights = class_stacking_weights([one.eta for one in judged], self.rows)
         weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
         if not weights.any():
             best = min(judged, key=lambda one: one.loss)
@@ -136,15 +136,15 @@ def search(
     """
     rows = next(iter(problems.values())).rows
     parts = parts_of_classes(rows.y, rows.weight, seed) if parts is None else parts
-    unseen = np.concatenate([part.validation for part in parts])
-    validated = replace(rows.take(unseen), weight=validated_weight(parts, rows.weight))
-    found = Search(validated, groups=None if groups is None else groups[unseen])
+    validation_rows = np.concatenate([part.validation for part in parts])
+    validated = replace(rows.take(validation_rows), weight=validated_weight(parts, rows.weight))
+    found = Search(validated, groups=None if groups is None else groups[validation_rows])
     race = _race(problems, candidates, parts[0], seed, runner, groups)
     if race is None:
         return None
     paths = {name: [path] for name, path in race.paths.items()}
-    found.losses, racing = race.means(), race.left()
-    scales = sorted({one.ranked for one in racing})
+    found.losses, racing = race.means(), race.remaining()
+    scales = sorted({one.in_ranks for one in racing})
     folds = fit_folds(problems, scales, parts[1:], [(seed, number) for number in range(1, len(parts))], runner)
     others = None if folds is None else paths_of(folds, racing, runner)
     if others is None:
@@ -202,7 +202,7 @@ class Race:
         mean, error = mean_and_error(self.losses[candidate.name] - least, self.weight, self.groups)
         return bool(mean <= max((times - 1.0) * max(self._mean(least), LEAST_CLASS_LOSS), error))
 
-    def left(self) -> list[ClassCandidate]:
+    def remaining(self) -> list[ClassCandidate]:
         """Candidates still in the race; main effects always are."""
         mains = [one for one in self.candidates if one.curve_settings is None]
         others = [one for one in self.candidates if one.curve_settings is not None and self.near(one, RACE_LOSS_RATIO)]
@@ -212,7 +212,7 @@ class Race:
 
     def admits(self, candidate: ClassCandidate) -> bool:
         """Whether a candidate of a later stage is fitted: if its scale and its parent are still in the race."""
-        same = [one for one in self.candidates if one.ranked == candidate.ranked]
+        same = [one for one in self.candidates if one.in_ranks == candidate.in_ranks]
         if not any(self.near(one, SCALE_LOSS_RATIO) for one in same):
             return False
         parents = [one for one in same if one.curve_settings == candidate.parent]
@@ -237,7 +237,7 @@ def _race(
         if folds is None or paths is None:
             return None
         for candidate, path in zip(admitted, paths[0], strict=True):
-            race.add(candidate, path, folds[0].validation[candidate.ranked].rows)
+            race.add(candidate, path, folds[0].validation[candidate.in_ranks].rows)
     return race
 
 
@@ -271,7 +271,7 @@ class Fold:
         """Fits of the candidates, some of them from several starts."""
         found: list[Job] = []
         for candidate in candidates:
-            k = candidate.ranked
+            k = candidate.in_ranks
             for start in range(_starts(candidate.curve_settings)):
                 seed = (*self.seed, start)
                 found.append(
@@ -283,7 +283,7 @@ class Fold:
         """Linear predictors of the validation rows by number of sweeps, from the results of the jobs."""
         paths, at = [], 0
         for candidate in candidates:
-            k, count = candidate.ranked, _starts(candidate.curve_settings)
+            k, count = candidate.in_ranks, _starts(candidate.curve_settings)
             if candidate.curve_settings is None:
                 paths.append(
                     {0: predicted(self.problems[k], self.designs[k], self.states[k], self.validation[k].coded)}
@@ -304,10 +304,10 @@ def fit_folds(
 ) -> list[Fold] | None:
     """Fit main effects to the rows of each part, side by side; None if the fit is to stop."""
     fold_problems = [
-        {ranked: problems[ranked].take(part.fitted, part.fitted_fraction) for ranked in scales} for part in parts
+        {in_ranks: problems[in_ranks].take(part.fitted, part.fitted_fraction) for in_ranks in scales} for part in parts
     ]
     designs = [
-        {ranked: JointDesign.of(fold[ranked].columns, fold[ranked].coded) for ranked in scales}
+        {in_ranks: JointDesign.of(fold[in_ranks].columns, fold[in_ranks].coded) for in_ranks in scales}
         for fold in fold_problems
     ]
     fractions = [part.n_fitted / problems[scales[0]].rows.n_rows for part in parts]
@@ -319,7 +319,9 @@ def fit_folds(
     found = []
     for at, part in enumerate(parts):
         states = dict(zip(scales, mains[at * len(scales) : (at + 1) * len(scales)], strict=True))
-        validation = {ranked: problems[ranked].take(part.validation, part.validation_fraction) for ranked in scales}
+        validation = {
+            in_ranks: problems[in_ranks].take(part.validation, part.validation_fraction) for in_ranks in scales
+        }
         found.append(Fold(fold_problems[at], designs[at], states, validation, seeds[at], fractions[at]))
     return found
 

@@ -69,7 +69,7 @@ def fit_mains(problem: ClassProblem, design: JointDesign, report: Report) -> Cla
     sweeps = sweeps_of(problem, design, ClassState(mains, None, np.tile(coef[0][:, np.newaxis], rows.n_rows)))
     before = np.inf
     for step in range(MAIN_CLASS_STEPS):
-        sweeps.sweep_mains(learn=step >= FIRST_LEARNING_STEP)
+        sweeps.sweep_mains(update_lam=step >= FIRST_LEARNING_STEP)
         loss = sweeps.loss() / rows.total
         converged = abs(before - loss) < MAIN_CLASS_TOL * max(loss, LEAST_CLASS_LOSS)
         if report(loss) or (converged and step > 2 * FIRST_LEARNING_STEP):
@@ -128,10 +128,10 @@ def fit_factors(
         tempering = automatic if curve_settings.tempering is None else curve_settings.tempering
     before, unchanged, bound = np.inf, 0, False
     for sweep in range(curve_settings.sweeps):
-        learn = curve_settings.learned and sweep >= SHARED_WARM_SWEEPS
-        if learn and sweep == SHARED_WARM_SWEEPS:
+        update_lam = curve_settings.learned and sweep >= SHARED_WARM_SWEEPS
+        if update_lam and sweep == SHARED_WARM_SWEEPS:
             sweeps.temper(tempering)
-        sweeps.sweep(sweep, learn=learn, bound=bound)
+        sweeps.sweep(sweep, update_lam=update_lam, bound=bound)
         loss = sweeps.loss(bound=bound) / rows.total
         bound = bound or loss > MOST_LOSS_RATIO * before
         unchanged = unchanged + 1 if abs(before - loss) < curve_settings.tol * max(loss, LEAST_CLASS_LOSS) else 0

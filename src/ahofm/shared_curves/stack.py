@@ -13,7 +13,7 @@ from ahofm.tuning.classes import EQUAL_CLASS_WEIGHTS_ROWS
 from ahofm.tuning.numerics import CLASS_STACKING_START, CLASS_STACKING_TOL
 
 
-def stacked(etas: Sequence[Floats], rows: ClassRows) -> Floats:
+def class_stacking_weights(etas: Sequence[Floats], rows: ClassRows) -> Floats:
     """Weights (count,) of linear predictors (K, n) with the least loss: not negative, of sum 1 at most.
 
     What they lack to 1 is the weight of constants. A small ridge shrinks them to equal weights.
@@ -31,15 +31,15 @@ def stacked(etas: Sequence[Floats], rows: ClassRows) -> Floats:
         slopes = -np.einsum("ckn,kn->c", columns, working.slope, optimize=True) + EQUAL_CLASS_WEIGHTS_ROWS * away
         return value / rows.total, slopes / rows.total
 
-    room = {"type": "ineq", "fun": lambda v: 1.0 - v.sum(), "jac": lambda v: -np.ones(len(v))}
-    found = minimize(
+    sum_at_most_one = {"type": "ineq", "fun": lambda v: 1.0 - v.sum(), "jac": lambda v: -np.ones(len(v))}
+    solution = minimize(
         loss,
         CLASS_STACKING_START * equal,
         jac=True,
         method="SLSQP",
         bounds=[(0.0, 1.0)] * count,
-        constraints=[room],
+        constraints=[sum_at_most_one],
         tol=CLASS_STACKING_TOL,
     )
-    weights = np.clip(np.nan_to_num(found.x), 0.0, 1.0)
+    weights = np.clip(np.nan_to_num(solution.x), 0.0, 1.0)
     return np.asarray(weights / max(weights.sum(), 1.0))

@@ -41,11 +41,11 @@ from ahofm.tuning.classes import (
 class Sweeps(Protocol):
     """Sweeps over main effects, curves and loadings, from a state that they take over."""
 
-    def sweep_mains(self, *, learn: bool, bound: bool = False) -> None:
-        """One step of all main effects; ``learn``: also of their smoothing parameters; ``bound``: with that bound."""
+    def sweep_mains(self, *, update_lam: bool, bound: bool = False) -> None:
+        """One step of all main effects, ``update_lam``: and of smoothing parameters; ``bound``: with that bound."""
         ...
 
-    def sweep(self, number: int, *, learn: bool, bound: bool = False) -> None:
+    def sweep(self, number: int, *, update_lam: bool, bound: bool = False) -> None:
         """Sweep ``number``: main effects, the curves of every column, back and forth, and the loadings."""
         ...
 
@@ -87,24 +87,25 @@ class ReferenceSweeps:
         self._problem, self._design, self._state = problem, design, state
         self._separate = _separate_columns(problem, design)
 
-    def sweep_mains(self, *, learn: bool, bound: bool = False) -> None:
+    def sweep_mains(self, *, update_lam: bool, bound: bool = False) -> None:
         """Smooth main effects jointly, then the others."""
         rows, state = self._problem.rows, self._state
         working = rows.working_response(state.eta, bound=bound)
-        state.eta = state.eta + state.mains.smooth_step(self._design, working, learn=learn)
+        state.eta = state.eta + state.mains.smooth_step(self._design, working, update_lam=update_lam)
         for j in self._separate:
             working = rows.working_response(state.eta, bound=bound)
             column, coded = self._problem.columns[j], self._problem.coded[j]
-            state.eta = state.eta + state.mains.column_step(j, column, coded, working, learn=learn)
+            state.eta = state.eta + state.mains.column_step(j, column, coded, working, update_lam=update_lam)
 
-    def sweep(self, number: int, *, learn: bool, bound: bool = False) -> None:
+    def sweep(self, number: int, *, update_lam: bool, bound: bool = False) -> None:
         """Main effects, curves, loadings."""
         rows, state, factors = self._problem.rows, self._state, self._state.factors
         assert factors is not None
-        self.sweep_mains(learn=True, bound=bound)
+        self.sweep_mains(update_lam=True, bound=bound)
         order = range(len(self._problem.columns))
         for j in order if number % 2 == 0 else reversed(order):
-            state.eta = state.eta + factors.column_step(j, rows.working_response(state.eta, bound=bound), learn=learn)
+            working = rows.working_response(state.eta, bound=bound)
+            state.eta = state.eta + factors.column_step(j, working, update_lam=update_lam)
         if number % REBUILD_SWEEPS == REBUILD_SWEEPS - 1:
             factors.rebuild()
         state.eta = state.eta + factors.loading_step(rows.working_response(state.eta, bound=bound))
@@ -155,7 +156,7 @@ class CompiledSweeps:
             {
                 "design": contiguous(design.matrix),
                 "group": design.group.astype(np.float64),
-                "weight": design.weight,
+                "relative_penalty": design.relative_penalty,
                 "coef": self._coef,
                 "lam": self._lam,
             },
@@ -175,13 +176,13 @@ class CompiledSweeps:
         }
         return spec if factors is None else spec | self._curves[j]
 
-    def sweep_mains(self, *, learn: bool, bound: bool = False) -> None:
+    def sweep_mains(self, *, update_lam: bool, bound: bool = False) -> None:
         """Smooth main effects jointly, then the others."""
-        self._native.sweep_mains(learn, bound)
+        self._native.sweep_mains(update_lam, bound)
 
-    def sweep(self, number: int, *, learn: bool, bound: bool = False) -> None:
+    def sweep(self, number: int, *, update_lam: bool, bound: bool = False) -> None:
         """Main effects, curves, loadings."""
-        self._native.sweep(learn, bound, number % 2 == 1, number % REBUILD_SWEEPS == REBUILD_SWEEPS - 1)
+        self._native.sweep(update_lam, bound, number % 2 == 1, number % REBUILD_SWEEPS == REBUILD_SWEEPS - 1)
 
     def temper(self, tempering: float) -> None:
         """Use variances."""

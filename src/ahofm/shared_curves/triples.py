@@ -1,12 +1,12 @@
-"""Triples of columns whose products the slopes of the losses are like: where factors of order 3 start from.
+"""Starts of factors of order 3: triples of columns whose products are correlated with the slopes of the losses.
 
 A factor that starts from random curves of all columns is mostly noise: of p columns it has p (p - 1) (p - 2) / 6
-triples, and an actual one among them is pruned before it is found. So all products of three columns' first functions z
-are looked at,
+triples, and an actual one among them is pruned before it is found. So all products of the first functions z of
+three columns are scored,
 
     score of (a, b, c) = sum_k (sum_i slope_ik z_ia z_ib z_ic)^2 / sum_i weight_i z_ia^2 z_ib^2 z_ic^2
 
-and the triples count that no product reaches when rows have random signs.
+and factors start from the triples of columns whose scores exceed the largest one of all when rows have random signs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def start_triples(
     coded: Sequence[CodedColumn],
     working: ClassWorkingResponse,
 ) -> None:
-    """Let the first factors of order 3 start from triples that stand out; the others stay as they are.
+    """Let the first factors of order 3 start from significant triples; the others stay as they are.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def start_triples(
     if len(columns) < 3 or len(column_of) ** 3 > MOST_SCREENED_TRIPLES:
         return
     number_of = np.concatenate([np.arange(values.shape[1]) for values in functions])
-    for at, triple in enumerate(standing_triples(functions, column_of, coded, working, which.stop - which.start)):
+    for at, triple in enumerate(significant_triples(functions, column_of, coded, working, which.stop - which.start)):
         for curves in starts:
             curves[:, which.start + at] = 0.0
         for function in triple:
@@ -61,14 +61,14 @@ def start_triples(
             starts[j][:, which.start + at] = TRIPLE_START_SIZE * functions[j][:, number_of[function]]
 
 
-def standing_triples(
+def significant_triples(
     functions: Sequence[Floats],
     column_of: NDArray[np.intp],
     coded: Sequence[CodedColumn],
     working: ClassWorkingResponse,
     most: int,
 ) -> list[tuple[int, int, int]]:
-    """Functions (a, b, c) of those triples of columns that stand out from noise, the best first, at most so many."""
+    """Functions (a, b, c) of the triples of columns that exceed random signs, the best first, at most ``most``."""
     rows = np.arange(len(working.weight))
     if len(rows) > SCREENED_CLASS_ROWS:
         rows = rows[:: -(-len(rows) // SCREENED_CLASS_ROWS)]
@@ -81,11 +81,11 @@ def standing_triples(
     slopes, weight = working.slope[:, rows].T, working.weight[rows]
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(rows), 1))  # the same for all fits
     score = _scores(z, column_of, slopes, weight)
-    noise = float(_scores(z, column_of, slopes * signs, weight).max())
+    null_score = float(_scores(z, column_of, slopes * signs, weight).max())
     found: dict[tuple[int, ...], tuple[int, int, int]] = {}
     for at in np.argsort(-score, axis=None, kind="stable"):
         a, b, c = (int(one) for one in np.unravel_index(at, score.shape))
-        if score[a, b, c] <= noise or len(found) == most:
+        if score[a, b, c] <= null_score or len(found) == most:
             break
         found.setdefault((int(column_of[a]), int(column_of[b]), int(column_of[c])), (a, b, c))
     return list(found.values())

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ahofm.backends import Precision
 from ahofm.columns import Codes, Encoder
 from ahofm.columns.basis import Floats
 from ahofm.columns.table import Table, is_numeric
@@ -32,7 +33,7 @@ from ahofm.rows import (
 )
 from ahofm.training.splits import group_codes, roles_of
 from ahofm.training.validation import Split
-from ahofm.tuning import MERGED_ROWS, MOST_TOTAL_WEIGHT, WIDEST_OFFSET
+from ahofm.tuning import FLOAT64_PASS_ROWS, MERGED_ROWS, MOST_TOTAL_WEIGHT, WIDEST_OFFSET
 
 
 @dataclass(frozen=True)
@@ -331,6 +332,11 @@ def _inner(rows: Rows, units: Units) -> Rows:
 def array_source(codes: Codes, y: Floats, weight: Floats, offset: Floats | None) -> ArraySource:
     """Rows in memory; without weights where all are one."""
     return ArraySource(codes, y, None if (weight == 1.0).all() else weight, offset)
+
+
+def pass_precision(n_rows: int) -> Precision:
+    """Precision of passes over so many rows."""
+    return "float64" if n_rows <= FLOAT64_PASS_ROWS else "float32"
 
 
 def _check_targets(source: Source, executor: Executor, family: Family) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ahofm.orders import PRODUCT
 from ahofm.training.settings import Settings
 from ahofm.tuning.constraints import LEAST_GROUP_RANK, MOST_GROUPS
+from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_ROWS
 
 ColumnGroup: TypeAlias = tuple[int, ...]
 """Positions of columns that may interact, ascending."""
@@ -83,6 +84,12 @@ class FactorGroups:
 def highest_order(settings: Settings) -> int | None:
     """Highest order that ``interaction_cst`` allows whatever the columns; None: any."""
     return {"no_interactions": 1, "pairwise": 2}.get(str(settings.interaction_cst))
+
+
+def tries_products(settings: Settings, n_columns: int, n_rows: int) -> bool:
+    """Whether candidates may have product factors: no order, rank or shape is given, and the table is small enough."""
+    automatic = settings.order in (None, "auto") and settings.rank == "auto" and highest_order(settings) is None
+    return automatic and not settings.monotonic_cst and 2 < n_columns <= PRODUCT_COLUMNS and n_rows < PRODUCT_ROWS
 
 
 def factor_groups(settings: Settings, names: Sequence[str], columns: Sequence[int]) -> FactorGroups:

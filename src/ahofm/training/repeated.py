@@ -19,8 +19,8 @@ from ahofm.model.repeated import RepeatedRows, hashed_rows
 from ahofm.training.data import Data
 from ahofm.training.settings import Settings
 from ahofm.training.validation import mean_and_error
-from ahofm.tuning import LEAST_REPEATED_SHARE, LIKELY_REPEATED_GAIN, REPEATED_KAPPAS
-from ahofm.tuning.classes import AGAINST_COPIES, LEAST_REPEATED_SHARE_OF_CLASSES
+from ahofm.tuning import LEAST_REPEATED_SHARE, REPEATED_KAPPAS, REPEATED_STANDARD_ERRORS
+from ahofm.tuning.classes import DISAGREEING_COPIES, LEAST_REPEATED_SHARE_OF_CLASSES
 from ahofm.tuning.numerics import LEVEL_BISECTIONS, MOST_REPEATED_LOGIT
 
 
@@ -109,10 +109,10 @@ def judged_copies(
     kappas = np.geomspace(*REPEATED_KAPPAS)
     with_copies = [_linear_predictor_of(family, _credibility_mean(*others, kappa, mean)) for kappa in kappas]
     without, *losses = (_loss(family, target, point) for point in (eta[judged, 0], *with_copies))
-    against = AGAINST_COPIES * np.log1p(1.0 / kappas) if two_classes else np.zeros(len(kappas))
-    best = int(np.argmin([weights @ loss + more for loss, more in zip(losses, against, strict=True)]))
+    disagreement = DISAGREEING_COPIES * np.log1p(1.0 / kappas) if two_classes else np.zeros(len(kappas))
+    best = int(np.argmin([weights @ loss + more for loss, more in zip(losses, disagreement, strict=True)]))
     gain, error = mean_and_error(without - losses[best], weights, at)
-    if not gain - against[best] / weights.sum() > LIKELY_REPEATED_GAIN * error:
+    if not gain - disagreement[best] / weights.sum() > REPEATED_STANDARD_ERRORS * error:
         return None
     kappa = float(kappas[best])
     said = f"copies of training rows have effects of their own: n / (n + {kappa:.3g}) of what n copies differed by"

@@ -168,6 +168,12 @@ class Runner:
             self.reason = Reason.TIME
         return self.reason is not None
 
+    def ended(self, max_iter: int | None, *, converged: bool = False) -> Reason:
+        """Why the fit has ended: what stopped it, or that it converged, or made all sweeps of its schedule."""
+        if self.reason is not None:
+            return self.reason
+        return Reason.CONVERGED if converged else Reason.ENOUGH if max_iter is None else Reason.MAX_ITER
+
     @contextmanager
     def interruptible(self) -> Iterator[None]:
         """Statements that Ctrl-C ends without an exception: ``reason`` is set, earlier results are kept."""

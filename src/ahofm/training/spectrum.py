@@ -74,7 +74,7 @@ class Spectrum:
         if not len(chosen):
             return cls(*_leading(stacked, codes, gradient, signs, count))
         some = [stacked[j] for j in chosen]
-        codes = Codes(tuple(codes.columns[j] for j in chosen), tuple(codes.sizes[j] for j in chosen))
+        codes = codes.of_columns(chosen)
         if ends_of(some)[-1] <= max(MOST_DENSE_FUNCTIONS, count):
             values, vectors, null = _decomposed(some, codes, gradient, signs)
         else:
@@ -99,8 +99,8 @@ def ends_of(stacked: Sequence[Floats]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class _Products:
-    """Products of C with vectors, by way of the codes: no array has the size of C, or of all functions at the rows.
+class _CovarianceOperator:
+    """The matrix C as an operator on vectors, without an array of its size, or of that of all functions at the rows.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class _Products:
     at_rows: Sparse
 
     @classmethod
-    def of(cls, stacked: Sequence[Floats], codes: Codes) -> _Products:
+    def of(cls, stacked: Sequence[Floats], codes: Codes) -> _CovarianceOperator:
         starts = np.cumsum([0, *(len(functions) for functions in stacked)])
         n_rows, p = codes.n_rows, len(stacked)
         places = np.empty((n_rows, p), dtype=np.int32)
@@ -223,9 +223,9 @@ def _leading(
     stacked: Sequence[Floats], codes: Codes, gradient: Floats, signs: Floats, count: int
 ) -> tuple[Floats, Floats, float]:
     """The leading ``count`` of these."""
-    products = _Products.of(stacked, codes)
-    values, vectors = products.leading(gradient, count)
-    return values, vectors, float(np.mean([products.leading(gradient * sign, 1)[0][-1] for sign in signs]))
+    operator = _CovarianceOperator.of(stacked, codes)
+    values, vectors = operator.leading(gradient, count)
+    return values, vectors, float(np.mean([operator.leading(gradient * sign, 1)[0][-1] for sign in signs]))
 
 
 def _thinned(gradient: Floats, codes: Codes) -> tuple[Floats, Codes]:

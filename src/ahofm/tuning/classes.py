@@ -141,7 +141,7 @@ EARLY_COLUMNS = 20
 """Most columns of a table for which that candidate is tried. All tables on which it gained have fewer; with 25 to 48
 columns (ada, crx, hypothyroid, wdbc) nothing was gained, and fits took two to four times as long."""
 
-AGAINST_COPIES = 2.0
+DISAGREEING_COPIES = 2.0
 """Further validation rows of two classes, each with the other class than its one copy, that effects of copies are
 judged by. Measured on 50 set-splits of 14 sets (splits 400 to 405): log-loss -.0031 +- .0015, at worst +.0015. On cm1,
 whose copies agree but for a few of 498 rows, effects of copies added .027 without these, .001 with them; with one or

@@ -31,8 +31,8 @@ DF_BRACKET_STEP, DF_ROOT_TOL = 5.0, (1e-13, 1e-14)
 """Steps of log(smoothing parameter) until the degrees of freedom are bracketed; absolute and relative tolerance of the
 root."""
 
-SURFACE_DF_BISECTIONS = 40
-"""Bisections of the interval of log(smoothing parameter) in which surfaces have their initial degrees of freedom."""
+SURFACE_LAM_HALVINGS = 39
+"""Halvings of the interval of log(smoothing parameter) in which surfaces have their initial degrees of freedom."""
 
 MOST_REPEATED_LOGIT, LEVEL_BISECTIONS = 700.0, 60
 """Largest linear predictor of a repeated row, whose exponential is finite; and bisections between it and its negative

@@ -11,7 +11,7 @@ PRODUCT_TEMPERINGS = 1.0, 0.5, 0.0
 """Temperings of the candidates with product factors; 0 stands for a function of the noise. With 1 a single product is
 found in noise, and an additive truth keeps no products; little noise and many terms need lower values."""
 
-PRODUCT_NOISE = 0.15
+PRODUCT_UNEXPLAINED = 0.15
 """Fraction of the variance that other candidates leave on the validation rows of the first part, above which product
 factors are fitted with a tempering of 1 only. With lower values they follow the noise, in the longer fits to all rows
 more than the validation rows show: an additive truth of 1,000 rows with noise of .36 had errors of 1.08 and 1.21.

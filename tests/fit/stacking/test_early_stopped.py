@@ -10,7 +10,8 @@ from ahofm.columns.table import read_table
 from ahofm.families import Bernoulli, Gaussian, Ordinal, Poisson
 from ahofm.fit.api import prepared, ranks_for
 from ahofm.fit.stacking.candidates import BERNOULLI_CANDIDATES, EARLY_STOPPED, candidates_for
-from ahofm.fit.stacking.problem import Plan, TrainingProblem, search_settings
+from ahofm.fit.stacking.problem import TrainingProblem, search_settings
+from ahofm.fit.stacking.runner import Plan
 from ahofm.training.data import counted_rows
 from ahofm.training.settings import Settings
 from ahofm.tuning.classes import EARLY_COLUMNS, EARLY_PAIRS, EARLY_ROWS, EARLY_SWEEPS

@@ -10,7 +10,7 @@ from ahofm.families import Bernoulli, Gaussian, Multinomial, Poisson, Units
 from ahofm.fit import Settings, fit_model
 from ahofm.fit.solvers.variational.posterior import StageResult
 from ahofm.fit.stacking import ensemble
-from ahofm.fit.stacking.ensemble import merged
+from ahofm.fit.stacking.ensemble import merged_linear_predictors
 from ahofm.fit.stacking.weights import Scores, predict, stacking_weights
 from ahofm.kernels import Tables
 from ahofm.model import Predictor
@@ -68,7 +68,7 @@ def snapshot_of(books, ranks, intercept, coef, level):
 def merged_one(parts, books, shift=0.0, factor=1.0, constant=0.0):
     """For a single linear predictor."""
     units = Units(0.0, 1.0, (shift,), (factor,))
-    (terms,) = merged(
+    (terms,) = merged_linear_predictors(
         [(weight, (part,)) for weight, part in parts],
         books,
         [j for j, book in enumerate(books) if book.size],
@@ -179,7 +179,7 @@ def test_predictors_share_their_ranks(encoded):
     first = without_factors(books, random_snapshot(rng, books, {2: 3}), gone=[1, 2])
     second = without_factors(books, random_snapshot(rng, books, {2: 3}), gone=[2])
     units = Units(0.0, 1.0, (0.5, -0.5), (2.0, 3.0))
-    terms = merged(
+    terms = merged_linear_predictors(
         [(0.8, (first, second))], books, [j for j, book in enumerate(books) if book.size], units, np.array([1.0, 2.0])
     )
     ranks = terms[0].orders
@@ -422,9 +422,9 @@ def test_copies_of_a_how_share_its_weight(monkeypatch):
 
     def spy(parts, *rest):
         seen.append(parts)
-        return merged(parts, *rest)
+        return merged_linear_predictors(parts, *rest)
 
-    monkeypatch.setattr(ensemble, "merged", spy)
+    monkeypatch.setattr(ensemble, "merged_linear_predictors", spy)
     monkeypatch.setattr(
         "ahofm.fit.stacking.weights._weights_at",
         lambda scores, order, count, judged: {(0, order): 0.8, (1, order): 0.15},

@@ -13,9 +13,10 @@ from ahofm.families import Gaussian, Poisson
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking import candidates, ensemble
 from ahofm.fit.stacking.candidates import CANDIDATES, WEIGHTED, candidates_for
-from ahofm.fit.stacking.cross_validate import cross_validate, weighted, with_original_weights
+from ahofm.fit.stacking.cross_validate import cross_validate
 from ahofm.fit.stacking.problem import TrainingProblem
 from ahofm.fit.stacking.runner import StagedRunner
+from ahofm.fit.stacking.variance import weighted_by_precision, with_original_weights
 from ahofm.fit.stacking.weights import Scores, predict
 from ahofm.model import Reason
 from ahofm.training import checkpoint
@@ -53,7 +54,7 @@ def precise_work(X, y, weight=None):
     units = plain.data.units
     predicted = (mean_of(rows_of(plain)[rest]) - units.centre) / units.scale
     scores = Scores((1,), predicted[:, np.newaxis, np.newaxis, np.newaxis], plain.response.take(rest))
-    return plain, weighted(plain, rest, scores, StagedRunner(1, len(y), ()))
+    return plain, weighted_by_precision(plain, rest, scores, StagedRunner(1, len(y), ()))
 
 
 def rows_of(problem):

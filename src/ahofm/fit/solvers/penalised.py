@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.backends import Precision, backend_of
+from ahofm.backends import backend_of
 from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.adam import Adam
 from ahofm.fit.solvers.base import Objective, Solver, minimise
@@ -26,12 +26,11 @@ from ahofm.kernels import Chunk
 from ahofm.model import Layout, Model
 from ahofm.priors.df import smoothing_parameters_of
 from ahofm.rows import ArraySource, MappedSource, Source, fold
-from ahofm.training.data import Data
+from ahofm.training.data import Data, pass_precision
 from ahofm.training.factor_groups import factor_groups
 from ahofm.training.runner import Deadline, Saved
 from ahofm.training.settings import Settings
 from ahofm.training.splits import FITTED, VALIDATED
-from ahofm.tuning import FLOAT64_PASS_ROWS
 from ahofm.tuning.penalised import INTERACTION_STD, MAX_ITER, TOL
 
 
@@ -108,7 +107,7 @@ def _objectives(
 ) -> tuple[Objective, Objective | None]:
     """The objective on the training rows, and on validation rows when the solver stops early."""
     backend = backend_of(settings.device)
-    precision: Precision = "float64" if data.n_rows <= FLOAT64_PASS_ROWS else "float32"
+    precision = pass_precision(data.n_rows)
 
     def objective(source: Source, lam: Floats, total: float) -> Objective:
         rows = backend.load(source, data.executor, precision)
@@ -116,10 +115,16 @@ def _objectives(
 
     if settings.solver != "adam":
         return objective(data.source, lam, data.total), None
-    train, held_out = hold_out(data.source, settings.validation_fraction or 0.0, settings.seed, data.rows.roles)
+    train, validation_rows = training_and_validation_rows(
+        data.source, settings.validation_fraction or 0.0, settings.seed, data.rows.roles
+    )
     total = fold(_weight_of, train, data.executor)
     fraction = total / data.total  # a df stands for a smoothing parameter per unit of weight
-    validation = None if held_out is None else objective(held_out, lam, fold(_weight_of, held_out, data.executor))
+    validation = (
+        None
+        if validation_rows is None
+        else objective(validation_rows, lam, fold(_weight_of, validation_rows, data.executor))
+    )
     return objective(train, lam * fraction, total), validation
 
 
@@ -135,7 +140,7 @@ def _solver(settings: Settings, validation: Objective | None) -> Solver[Any]:
     return Bcd() if settings.solver == "bcd" else Lbfgs()
 
 
-def hold_out(
+def training_and_validation_rows(
     source: Source, fraction: float, seed: int, roles: NDArray[np.int8] | None = None
 ) -> tuple[Source, Source | None]:
     """Training rows and validation rows: a source without a fraction of its rows, and the rest, None if there is none.
@@ -156,8 +161,8 @@ def hold_out(
         return source, None
     of_chunk = partial(_part, fraction=fraction, seed=seed)
     return (
-        MappedSource(source, partial(of_chunk, held=False), n_rows - count),
-        MappedSource(source, partial(of_chunk, held=True), count),
+        MappedSource(source, partial(of_chunk, validation=False), n_rows - count),
+        MappedSource(source, partial(of_chunk, validation=True), count),
     )
 
 
@@ -166,10 +171,10 @@ def _take(source: ArraySource, rows: np.ndarray) -> ArraySource:
     return ArraySource(taken.codes, taken.y, taken.weight, taken.offset)
 
 
-def _part(chunk: Chunk, index: int, fraction: float, seed: int, held: bool) -> Chunk:
+def _part(chunk: Chunk, index: int, fraction: float, seed: int, validation: bool) -> Chunk:
     order = np.random.default_rng([seed, index]).permutation(chunk.n_rows)
     count = round(fraction * chunk.n_rows)
-    return chunk.take(np.sort(order[:count] if held else order[count:]))
+    return chunk.take(np.sort(order[:count] if validation else order[count:]))
 
 
 def random_start(objective: Objective, intercepts: Floats, names: tuple[str, ...], seed: int) -> Floats:

@@ -13,7 +13,7 @@ from ahofm.columns.basis import Floats
 from ahofm.families import Bernoulli, Ordinal
 from ahofm.orders import PRODUCT
 from ahofm.priors.column import ColumnPriors, FactorPrior, Scale, SmoothCoordinates, all_column_priors
-from ahofm.training.factor_groups import highest_order
+from ahofm.training.factor_groups import tries_products
 from ahofm.training.settings import Settings
 from ahofm.tuning import (
     FAST_FACTOR_PRIOR,
@@ -30,7 +30,7 @@ from ahofm.tuning import (
     WIDE_RANK_FACTOR,
 )
 from ahofm.tuning.classes import EARLY_COLUMNS, EARLY_PAIRS, EARLY_ROWS, EARLY_SWEEPS
-from ahofm.tuning.products import PRODUCT_COLUMNS, PRODUCT_ROWS, PRODUCT_TEMPERINGS
+from ahofm.tuning.products import PRODUCT_TEMPERINGS
 
 if TYPE_CHECKING:
     from ahofm.fit.stacking.problem import TrainingProblem
@@ -48,7 +48,7 @@ class Candidate:
         Prior of the factors of automatic columns.
     tempering, many_rows_tempering : float
         Power of the partners' variance, from 0 (means only) to 1 (variational Bayes), from ``LARGE_SAMPLE_ROWS`` and
-        from ``TEMPERED_ROWS`` rows on. With fewer rows it is a function of the noise, ``noise_tempering``.
+        from ``SECOND_TEMPERING_ROWS`` rows on. With fewer rows it is a function of the noise, ``noise_tempering``.
     weighted : bool
         Whether rows are weighted by their precision, estimated from the errors of the other candidates.
     smooth_main_effects : bool
@@ -194,8 +194,8 @@ def candidates_for(problem: TrainingProblem, settings: Settings) -> Sequence[Can
     wide = [replace(candidate, rank_factor=WIDE_RANK_FACTOR) for candidate in tried] if widened else []
     early = [EARLY_STOPPED] if _stops_early(problem, settings) else []
     products = PRODUCTS if _has_products(problem, settings) else ()
-    precise = problem.response.quadratic and problem.n_rows >= LARGE_SAMPLE_ROWS and not problem.refined
-    return (*tried, *wide, *early, *products, *(WEIGHTED if precise else ()))
+    estimates_precisions = problem.response.quadratic and problem.n_rows >= LARGE_SAMPLE_ROWS and not problem.refined
+    return (*tried, *wide, *early, *products, *(WEIGHTED if estimates_precisions else ()))
 
 
 def _with(candidates: Sequence[Candidate], factor_prior: str) -> list[Candidate]:
@@ -219,11 +219,9 @@ def _stops_early(problem: TrainingProblem, settings: Settings) -> bool:
 
 
 def _has_products(problem: TrainingProblem, settings: Settings) -> bool:
-    """Whether product factors are among the default candidates: no order was given, and the table is small enough."""
-    automatic = settings.order in (None, "auto") and settings.rank == "auto" and highest_order(settings) is None
-    unconstrained = not settings.monotonic_cst and bool(problem.groups.of_order(3))
-    small = 2 < len(problem.books) <= PRODUCT_COLUMNS and problem.data.n_rows < PRODUCT_ROWS
-    return automatic and unconstrained and small and problem.response.quadratic and not problem.refined
+    """Whether product factors are among the default candidates: for least squares, where three columns may interact."""
+    suits = problem.response.quadratic and not problem.refined and bool(problem.groups.of_order(3))
+    return suits and tries_products(settings, len(problem.books), problem.data.n_rows)
 
 
 def _is_smooth(book: Codebook) -> bool:

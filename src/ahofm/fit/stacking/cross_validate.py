@@ -1,10 +1,4 @@
-"""Cross-validation of candidate fits: each is fitted to a part of the rows and predicts the validation rows.
-
-Errors on validation rows also give a variance model. Least squares assumes equal variances. Where variances differ,
-random walks follow the noise of the noisiest rows unless tempering is strong, which oversmooths the others. With rows
-weighted by one over the standard deviation, the root of the precision, less tempering is needed. Weights equal to the
-precision would be efficient for the means of precise rows, but the loss is averaged over noisy rows as well.
-"""
+"""Cross-validation of candidate fits: each is fitted to a part of the rows and predicts the validation rows."""
 
 from __future__ import annotations
 
@@ -19,13 +13,13 @@ from ahofm.backends import Response
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.families.survival import FailureTime
-from ahofm.fit.solvers.variational.posterior import Fit
+from ahofm.fit.solvers.variational.posterior import Fit, WarmStart
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.candidates import Candidate, random_stream
 from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings
 from ahofm.fit.stacking.runner import StagedRunner
-from ahofm.fit.stacking.variance import absolute_errors, error_model, fit_error_models
-from ahofm.fit.stacking.weights import Scores, predict, predict_at
+from ahofm.fit.stacking.variance import weighted_by_precision, with_original_weights
+from ahofm.fit.stacking.weights import Scores, predict_at
 from ahofm.model import Validated
 from ahofm.model.prediction_scores import deviance_explained, scores_of_classes, scores_of_numbers
 from ahofm.model.survival_scores import concordance
@@ -33,15 +27,11 @@ from ahofm.orders import PRODUCT, Orders
 from ahofm.training.case_control import sample_weight
 from ahofm.training.parts import Part, parts_of, validated_weight, whole_targets
 from ahofm.training.validation import mean_and_error
-from ahofm.tuning import (
+from ahofm.tuning import FULL_SEARCH_ROWS, RACED_ORDER
+from ahofm.tuning.products import PRODUCT_RACE_STANDARD_ERRORS, PRODUCT_RANK, PRODUCT_UNEXPLAINED
+from ahofm.tuning.variance import (
     CONCORDANCE_ROWS,
-    FULL_SEARCH_ROWS,
-    LARGEST_WEIGHT_RATIO,
-    LEAST_STD_OF_LOG_STD,
-    RACED_ORDER,
-    VARIANCE_ROWS,
 )
-from ahofm.tuning.products import PRODUCT_NOISE, PRODUCT_RACE_STANDARD_ERRORS, PRODUCT_RANK
 
 
 @dataclass
@@ -61,6 +51,8 @@ class CrossValidation:
         Whether cross-validation was left out for lack of time.
     n_fitted : float
         Mean number of rows of such a part.
+    warm_starts : list of lists of dicts
+        What fits to all rows may start from, by candidate, part and order.
     """
 
     problem: TrainingProblem
@@ -68,6 +60,12 @@ class CrossValidation:
     fits: list[list[Fit]] = field(default_factory=list)
     skipped: bool = False
     n_fitted: float = 0.0
+    warm_starts: list[list[dict[int, WarmStart]]] = field(default_factory=list)
+
+    def warm_start(self, candidate: int, copy: int) -> dict[int, WarmStart]:
+        """What an ensemble member starts from, by its number among those of its candidate; nothing beyond the parts."""
+        by_part = self.warm_starts[candidate] if self.warm_starts else []
+        return by_part[copy] if copy < len(by_part) else {}
 
 
 def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], runner: StagedRunner) -> CrossValidation:
@@ -82,13 +80,13 @@ def cross_validate(problem: TrainingProblem, candidates: Sequence[Candidate], ru
     runner : StagedRunner
         Its ``reason`` is not None if the fit is to stop; the fits so far are kept then.
     """
-    found = CrossValidation(problem)
+    validation = CrossValidation(problem)
     with runner.interruptible():
         settings, data = problem.settings, problem.data
         parts = parts_of(problem.response, data.rows, settings.seed, fold_count(settings), whole=whole_targets(data))
         if parts is not None:
-            _cross_validate(problem, candidates, parts, runner, found)
-    return found
+            _cross_validate(problem, candidates, parts, runner, validation)
+    return validation
 
 
 def _cross_validate(
@@ -96,39 +94,45 @@ def _cross_validate(
     candidates: Sequence[Candidate],
     parts: Sequence[Part],
     runner: StagedRunner,
-    found: CrossValidation,
+    validation: CrossValidation,
 ) -> None:
-    """Fit unweighted candidates, then weighted ones; complete results are stored in ``found``."""
+    """Fit unweighted candidates, then weighted ones; complete results are stored in ``validation``."""
     unweighted = [candidate for candidate in candidates if not candidate.weighted]
     rows = np.concatenate([part.validation for part in parts])
     groups = problem.data.rows.groups
     response = replace(problem.response.take(rows), weight=validated_weight(parts, problem.response.weight))
     race = _Race(problem, parts, response, runner, None if groups is None else groups[rows])
     fits = race.run(_staged_fits(problem, candidates, range(len(unweighted)), parts))
-    found.fits = [
+    validation.fits = [
         next(filter(None, fits[k :: len(unweighted)]), []) for k in range(len(unweighted))
     ]  # some, if interrupted
-    precise = None
+    precision_weighted = None
     if runner.reason is None and len(unweighted) < len(candidates):
-        precise = weighted(problem, rows, race.scores, runner)
-        staged_fits = _staged_fits(precise or problem, candidates, range(len(unweighted), len(candidates)), parts)
-        if precise is None:
+        precision_weighted = weighted_by_precision(problem, rows, race.scores, runner)
+        staged_fits = _staged_fits(
+            precision_weighted or problem, candidates, range(len(unweighted), len(candidates)), parts
+        )
+        if precision_weighted is None:
             runner.expect(-sum(staged.job.total for staged in staged_fits))
         elif runner.reason is None:
             race.run(staged_fits)
     if runner.reason is None:
-        found.fits = race.finish()[: len(unweighted)]
+        validation.fits = race.finish()[: len(unweighted)]
+        validation.warm_starts = race.warm_starts
     if runner.reason is None:
-        found.problem, found.n_fitted = precise or problem, float(np.mean([part.n_fitted for part in parts]))
-        dispersions = race.dispersions(problem, found.problem, len(unweighted))
-        found.scores = replace(race.scores, rows=rows, dispersions=dispersions)
+        validation.problem, validation.n_fitted = (
+            precision_weighted or problem,
+            float(np.mean([part.n_fitted for part in parts])),
+        )
+        dispersions = race.dispersions(problem, validation.problem, len(unweighted))
+        validation.scores = replace(race.scores, rows=rows, dispersions=dispersions)
 
 
 def _staged_fits(
     problem: TrainingProblem, candidates: Sequence[Candidate], numbers: Sequence[int], parts: Sequence[Part]
 ) -> list[StagedFit]:
     """One staged fit per part of the rows and candidate in ``numbers``, ordered by part."""
-    response, found = problem.response, []
+    response, staged_fits = problem.response, []
     shorter = [
         search_settings(problem.settings, response.n_rows, dispersed=response.family.dispersed, product=product)
         for product in (False, True)
@@ -139,16 +143,19 @@ def _staged_fits(
         if response.n_rows > FULL_SEARCH_ROWS:
             part_problem = part_problem.weighted(sample_weight(part_problem.response, response))
         numbered = [(candidates[number], random_stream(candidates, number)) for number in numbers]
-        found += [
-            part_problem.staged_fit(candidate, stream, 0, settings=shorter[candidate.product])
+        offers = problem.warm_starts_members
+        staged_fits += [
+            part_problem.staged_fit(
+                candidate, stream, 0, settings=shorter[candidate.product], offers_warm_starts=offers
+            )
             for candidate, stream in numbered
         ]
-    return found
+    return staged_fits
 
 
 def _rows_to_fit(problem: TrainingProblem, part: Part) -> TrainingProblem:
-    found = problem.take(part.fitted)
-    return found if part.fitted_fraction is None else found.weighted(part.fitted_fraction)
+    taken = problem.take(part.fitted)
+    return taken if part.fitted_fraction is None else taken.weighted(part.fitted_fraction)
 
 
 class _Race:
@@ -186,26 +193,31 @@ class _Race:
         self._predict()
         of_candidates = [self._predicted[number] for number in candidates]
         fitted = [
-            self._staged_fits[number][0].orders[: min(map(len, by_split))]
-            for number, by_split in zip(candidates, of_candidates, strict=True)
+            self._staged_fits[number][0].orders[: min(map(len, by_part))]
+            for number, by_part in zip(candidates, of_candidates, strict=True)
         ]
         orders = tuple(sorted({order for orders_fitted in fitted for order in orders_fitted}))
         predicted = [
             [
-                np.concatenate([by_stage[sum(d <= order for d in orders_fitted) - 1] for by_stage in by_split])
+                np.concatenate([by_stage[sum(d <= order for d in orders_fitted) - 1] for by_stage in by_part])
                 for order in orders
             ]
-            for orders_fitted, by_split in zip(fitted, of_candidates, strict=True)
+            for orders_fitted, by_part in zip(fitted, of_candidates, strict=True)
         ]
         response = replace(self._response, family=self._staged_fits[0][0].response.family)
         eta = np.array(predicted).transpose(2, 3, 0, 1)
         return Scores(orders, eta, _with_validated_scale(response, eta), tuple(fitted), self._groups)
 
-    def dispersions(self, problem: TrainingProblem, precise: TrainingProblem, n_unweighted: int) -> Floats:
+    @property
+    def warm_starts(self) -> list[list[dict[int, WarmStart]]]:
+        """Posteriors of all fits, by candidate, part and order."""
+        return [[staged.offered for staged in by_split] for by_split in self._staged_fits]
+
+    def dispersions(self, problem: TrainingProblem, precision_weighted: TrainingProblem, n_unweighted: int) -> Floats:
         """Dispersions of the fits behind ``scores``, (rows, candidates, orders).
 
-        ``precise`` has the weights of the candidates from ``n_unweighted`` on; their dispersions are restated for the
-        weights of ``problem``.
+        ``precision_weighted`` has the weights of the candidates from ``n_unweighted`` on; their dispersions are
+        restated for the weights of ``problem``.
         """
         orders, found = self.scores.orders, []
         for place, part in enumerate(self._parts):
@@ -213,7 +225,9 @@ class _Race:
             for number, staged_fits in enumerate(self._staged_fits):
                 fitted, fits = staged_fits[place].orders, staged_fits[place].fits
                 if number >= n_unweighted:
-                    fits = with_original_weights(fits, _rows_to_fit(precise, part), _rows_to_fit(problem, part))
+                    fits = with_original_weights(
+                        fits, _rows_to_fit(precision_weighted, part), _rows_to_fit(problem, part)
+                    )
                 last = [min(sum(d <= order for d in fitted), len(fits)) - 1 for order in orders]
                 by_candidate.append([fits[at][0].dispersion for at in last])
             found.append(np.broadcast_to(by_candidate, (len(part.validation), *np.shape(by_candidate))))
@@ -228,10 +242,10 @@ class _Race:
 
     def finish(self) -> list[list[Fit]]:
         """Fit the candidates that stay in the race at all orders."""
-        all_fits = [staged for of_split in zip(*self._staged_fits, strict=True) for staged in of_split]
+        all_fits = [staged for of_part in zip(*self._staged_fits, strict=True) for staged in of_part]
         if all(staged.released for staged in all_fits):
             return [staged.fits for staged in all_fits]
-        others = [number for number, by_split in enumerate(self._staged_fits) if PRODUCT not in by_split[0].ranks]
+        others = [number for number, by_part in enumerate(self._staged_fits) if PRODUCT not in by_part[0].ranks]
         products = [number for number in range(len(self._staged_fits)) if number not in others]
         if others:
             count = member_count(self._problem.settings, self._problem.data.n_rows)
@@ -249,23 +263,23 @@ class _Race:
     def _race_products(self, products: Sequence[int], others: Sequence[int]) -> None:
         """Drop candidates with product factors that are worse than the best other on the first part's validation rows.
 
-        Where the others leave more than ``PRODUCT_NOISE`` of the variance, default candidates with a tempering below 1
-        are not fitted at all. Fits of the others go on meanwhile: the comparison is with their pairs.
+        Where the others leave more than ``PRODUCT_UNEXPLAINED`` of the variance, default candidates with a tempering
+        below 1 are not fitted at all. Fits of the others go on meanwhile: the comparison is with their pairs.
         """
         losses = self._first_losses(others)
         best = min(others, key=lambda number: self._first_response.mean_of(losses[number]))
-        noisy = 2.0 * self._first_response.mean_of(losses[best]) > PRODUCT_NOISE
+        unexplained = 2.0 * self._first_response.mean_of(losses[best]) > PRODUCT_UNEXPLAINED
         raced = list(products)
-        if noisy and self._problem.settings.factor_prior == "auto":
+        if unexplained and self._problem.settings.factor_prior == "auto":
             raced = [number for number in products if self._staged_fits[number][0].tempering(0.0) >= 1.0]
         for number in products:
             if number not in raced:
                 self._drop(number)
         count = len(self._staged_fits)
         running = {
-            split * count + number: self._staged_fits[number][split]
+            part * count + number: self._staged_fits[number][part]
             for number in (*others, *raced)
-            for split in range(1 if number in raced else len(self._places))
+            for part in range(1 if number in raced else len(self._places))
         }
         self._runner(list(running.values()), "search", numbers=list(running))
         if self._runner.reason is not None:
@@ -305,11 +319,11 @@ class _Race:
 
     def _predict(self) -> None:
         """Predict the validation rows by stages that have been fitted since the last call."""
-        for candidate, by_split in enumerate(self._staged_fits):
-            for split, staged in enumerate(by_split):
-                predicted = self._predicted[candidate][split]
+        for candidate, by_part in enumerate(self._staged_fits):
+            for part, staged in enumerate(by_part):
+                predicted = self._predicted[candidate][part]
                 predicted += [
-                    predict_at(fit, self._problem.books, self._places[split], self._problem.backend)
+                    predict_at(fit, self._problem.books, self._places[part], self._problem.backend)
                     for fit in staged.fits[len(predicted) :]
                 ]
 
@@ -328,41 +342,6 @@ def _with_validated_scale(response: Response, predicted: Floats) -> Response:
         family.learned(response.y, response.shifted(each[:, :, k]), response.weight) for k in range(each.shape[2])
     ]
     return replace(response, family=min(learned, key=lambda one: one.scale or 0.0))
-
-
-def weighted(
-    problem: TrainingProblem, rows: NDArray[np.int64], scores: Scores, runner: StagedRunner
-) -> TrainingProblem | None:
-    """The same rows, each weighted by one over its standard deviation.
-
-    Standard deviations come from a gamma model of absolute errors with logarithmic link and additive effects, fitted to
-    at most ``VARIANCE_ROWS`` rows. None if rows are about equally precise, if the model cannot be fitted, or if the
-    fit is to stop.
-    """
-    seen = np.arange(0, len(rows), -(-len(rows) // VARIANCE_ROWS))
-    response = scores.response.take(seen)
-    errors = absolute_errors(response.target - scores.stacked_eta()[seen, 0], response)
-    relative = response.weight / response.weight.mean()
-    model = error_model(problem.take(rows[seen]), errors / response.mean_of(errors), relative)
-    if (fits := fit_error_models([model], runner, "precision")) is None:
-        return None
-    log_std = predict(fits[0], problem.books, problem.table, problem.backend)[:, 0]
-    if not np.std(log_std) >= LEAST_STD_OF_LOG_STD:  # also if it is NaN
-        return None
-    weight = np.exp(-log_std)
-    weight = np.clip(weight / np.median(weight), 1.0 / LARGEST_WEIGHT_RATIO, LARGEST_WEIGHT_RATIO)
-    return problem.weighted(weight / problem.response.mean_of(weight))
-
-
-def with_original_weights(fits: Sequence[Fit], precise: TrainingProblem, problem: TrainingProblem) -> list[Fit]:
-    """Fits to weighted rows, with the dispersion restated for the original weights."""
-    found = []
-    for fit in fits:
-        squares = (problem.response.target - predict(fit, problem.books, problem.table, problem.backend)[:, 0]) ** 2
-        original, precise_mean = problem.response.mean_of(squares), precise.response.mean_of(squares)
-        ratio = original / precise_mean if precise_mean > 0.0 else 1.0
-        found.append(tuple(replace(result, dispersion=ratio * result.dispersion) for result in fit))
-    return found
 
 
 def validated(problem: TrainingProblem, scores: Scores | None, classes: tuple[Any, ...] | None) -> Validated | None:

@@ -22,8 +22,8 @@ from ahofm.fit.solvers.variational.posterior import Fit, StageResult
 from ahofm.fit.stacking.candidates import Candidate, candidates_for
 from ahofm.fit.stacking.cross_validate import CrossValidation, cross_validate, validated
 from ahofm.fit.stacking.members import FirstFit, Members, fit_first, fit_members
-from ahofm.fit.stacking.problem import Plan, TrainingProblem, uses_subsample
-from ahofm.fit.stacking.runner import StagedRunner
+from ahofm.fit.stacking.problem import TrainingProblem, uses_subsample
+from ahofm.fit.stacking.runner import Plan, StagedRunner
 from ahofm.fit.stacking.variance import Noise, noise_of, validated_family, variance_components
 from ahofm.fit.stacking.weights import Scores, StackingWeights, stacking_weights
 from ahofm.kernels.symmetric import terms
@@ -103,7 +103,7 @@ def stacked_fit(
     problem = _of_supported_order(problem, scores)
     weights = _weights(plan, validation, problem, candidates)
     searched = time.perf_counter() - first.seconds
-    members = fit_members(problem, validation.problem, candidates, weights, plan, runner, first)
+    members = fit_members(problem, validation, candidates, weights, plan, runner, first)
     if not members.fits:  # stopped before: what has been fitted so far is all there is
         fitted = [(first.candidate, first.fits), *enumerate(validation.fits)][: 1 if first.fits else None]
         members = Members([(candidate, fits) for candidate, fits in fitted if fits])
@@ -189,8 +189,7 @@ def _weights(
 
 def _trace(problem: TrainingProblem, members: Members, runner: StagedRunner, seconds: Mapping[str, float]) -> Trace:
     """The history of all sweeps, and the reason why the last ones ended."""
-    ended = Reason.ENOUGH if problem.settings.max_iter is None else Reason.MAX_ITER
-    reason = runner.reason or (Reason.CONVERGED if members.converged else ended)
+    reason = runner.ended(problem.settings.max_iter, converged=members.converged)
     solver = "subsample" if problem.refined else "variational"
     return Trace(solver, reason, tuple(runner.records), seconds, runner.damped)
 
@@ -280,7 +279,9 @@ def merge(
 
     books = data.encoder.codebooks
     constants = problem.response.constants
-    models = [merged(at_order(order), books, problem.columns, data.units, constants) for order in orders]
+    models = [
+        merged_linear_predictors(at_order(order), books, problem.columns, data.units, constants) for order in orders
+    ]
     lower = tuple(Lower(order, predictors) for order, predictors in zip(orders[:-1], models[:-1], strict=True))
     last = at_order(orders[-1])
     best = max(last, key=lambda predictors: predictors[0])[1][0]
@@ -362,7 +363,7 @@ def _smoothing_parameters(stage_result: StageResult, problem: TrainingProblem, o
     return out
 
 
-def merged(
+def merged_linear_predictors(
     members: Sequence[tuple[float, Fit]],
     books: Sequence[Codebook],
     columns: Sequence[int],

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from ahofm.fit.solvers.subsample.refine import refined_fits, subsample_of
 from ahofm.fit.solvers.variational.posterior import Fit
 from ahofm.fit.stacking.candidates import Candidate, random_stream
-from ahofm.fit.stacking.cross_validate import with_original_weights
-from ahofm.fit.stacking.problem import Plan, TrainingProblem
-from ahofm.fit.stacking.runner import StagedRunner
+from ahofm.fit.stacking.cross_validate import CrossValidation
+from ahofm.fit.stacking.problem import TrainingProblem
+from ahofm.fit.stacking.runner import Plan, StagedRunner
+from ahofm.fit.stacking.variance import with_original_weights
 from ahofm.fit.stacking.weights import StackingWeights
 from ahofm.training.members import members_per_candidate
 from ahofm.training.runner import Deadline
@@ -79,8 +80,7 @@ class FirstFit:
         if not deadline.limited:
             return True
         search = sum(job.total for job in plan.search)
-        member = (plan.total - search) / len(plan.members)
-        return self.complete and search / member * self.seconds <= SEARCH_TIME_FRACTION * deadline.left
+        return self.complete and search / plan.first_total * self.seconds <= SEARCH_TIME_FRACTION * deadline.left
 
 
 def first_candidate(candidates: Sequence[Candidate]) -> int:
@@ -96,17 +96,19 @@ def first_candidate(candidates: Sequence[Candidate]) -> int:
 def fit_first(problem: TrainingProblem, candidates: Sequence[Candidate], plan: Plan, runner: StagedRunner) -> FirstFit:
     """One fit to all rows, with all orders: the cheapest model that has them."""
     begun, number = time.perf_counter(), first_candidate(candidates)
-    runner.expect(plan.members[0].total)
+    runner.expect(plan.first.total)
     with runner.interruptible():
         tops = [max(problem.ranks, default=1)]
-        (fits,), converged, complete = _fit_members(problem, problem, candidates, [(number, 0)], tops, runner, "first")
+        (fits,), converged, complete = _fit_members(
+            problem, CrossValidation(problem), candidates, [(number, 0)], tops, runner, "first"
+        )
         return FirstFit(number, fits, converged, all(complete), time.perf_counter() - begun)
     return FirstFit()
 
 
 def fit_members(
     problem: TrainingProblem,
-    precise: TrainingProblem,
+    validation: CrossValidation,
     candidates: Sequence[Candidate],
     weights: Mapping[int, StackingWeights],
     plan: Plan,
@@ -117,8 +119,11 @@ def fit_members(
 
     Parameters
     ----------
-    problem, precise : TrainingProblem
-        All rows, and the same as they count in weighted candidates.
+    problem : TrainingProblem
+        All rows.
+    validation : CrossValidation
+        With the rows as they count in weighted candidates, and what members of a candidate start from: each from the
+        fit to another part of the rows.
     candidates : sequence of Candidate
     weights : dict of order to stacking weights
     plan : Plan
@@ -154,7 +159,7 @@ def fit_members(
             name = "member"
             if first.fits:  # members depend on the budget, and so do their names in a checkpoint
                 name += "".join(f" {number}.{copy}.{top}" for (number, copy), top in zip(jobs, tops, strict=True))
-            found, converged, complete = _fit_members(problem, precise, candidates, jobs, tops, runner, name)
+            found, converged, complete = _fit_members(problem, validation, candidates, jobs, tops, runner, name)
             any_complete = any(complete) or first.complete
             fitted_jobs = zip(jobs, found, complete, strict=True)
             fitted = [
@@ -166,7 +171,7 @@ def fit_members(
 
 def _fit_members(
     problem: TrainingProblem,
-    precise: TrainingProblem,
+    validation: CrossValidation,
     candidates: Sequence[Candidate],
     jobs: Sequence[tuple[int, int]],
     tops: Sequence[int],
@@ -184,17 +189,22 @@ def _fit_members(
     complete : list of bool
         Whether all stages of a job came to their end.
     """
-    rows = subsample_of(problem) if problem.refined else problem
+    rows, precision_weighted = subsample_of(problem) if problem.refined else problem, validation.problem
     staged_fits = [
-        (precise if candidates[candidate].weighted else rows).staged_fit(
-            candidates[candidate], random_stream(candidates, candidate), copy, growing=True, highest=top
+        (precision_weighted if candidates[candidate].weighted else rows).staged_fit(
+            candidates[candidate],
+            random_stream(candidates, candidate),
+            copy,
+            growing=True,
+            highest=top,
+            warm_starts=validation.warm_start(candidate, copy),
         )
         for (candidate, copy), top in zip(jobs, tops, strict=True)
     ]
     # A checkpoint does not keep posteriors, from which a refinement starts
     found = runner(staged_fits, None if problem.refined else name)
     found = [
-        with_original_weights(fits, precise, problem) if candidates[candidate].weighted else fits
+        with_original_weights(fits, precision_weighted, problem) if candidates[candidate].weighted else fits
         for (candidate, _), fits in zip(jobs, found, strict=True)
     ]
     converged = all(staged.converged for staged in staged_fits)

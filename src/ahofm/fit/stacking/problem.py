@@ -1,4 +1,4 @@
-"""The problem that a fit solves: rows, columns and their priors; and the plan of candidate fits and ensemble members.
+"""The problem that a fit solves: rows, columns and their priors.
 
 Everything is in the units of the standardised target.
 """
@@ -19,19 +19,18 @@ from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
 from ahofm.families import Poisson
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.schedule import Job, Schedule, pass_cost
-from ahofm.fit.solvers.variational.stage import Tempering
-from ahofm.fit.solvers.variational.staged_fit import MainStage, StagedFit
+from ahofm.fit.solvers.variational.posterior import WarmStart
+from ahofm.fit.solvers.variational.schedule import Schedule
+from ahofm.fit.solvers.variational.stage import MainStage, Tempering
+from ahofm.fit.solvers.variational.staged_fit import StagedFit
 from ahofm.fit.stacking.candidates import CANDIDATES, Candidate, ConstantTempering, noise_tempering, signal_tempering
 from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.column import ColumnPriors, Scale
-from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor
+from ahofm.rows import SerialExecutor
 from ahofm.training.data import Data
 from ahofm.training.factor_groups import FactorGroups, factor_groups
 from ahofm.training.settings import Settings
 from ahofm.training.shapes import shaped_by_default
-from ahofm.training.splits import given_splits
-from ahofm.training.validation import validation_split
 from ahofm.tuning import (
     BEST_FOLDS,
     BEST_MEMBERS,
@@ -45,12 +44,12 @@ from ahofm.tuning import (
     LARGE_SAMPLE_ROWS,
     REFINED_SPLINE_TEMPERING,
     SEARCH_SWEEPS,
-    TEMPERED_ROWS,
+    SECOND_TEMPERING_ROWS,
+    WARM_START_ROWS,
 )
 from ahofm.tuning.classes import FALLBACK_COEFFICIENT_SWEEPS
-from ahofm.tuning.forecasts import LIKELY_PASSES
 from ahofm.tuning.products import LARGE_SAMPLE_PRODUCT_RANK, PRODUCT_RANK, PRODUCT_SEARCH_SWEEPS, PRODUCT_SWEEPS
-from ahofm.tuning.subsample import LOWER_ORDER_PASSES, PASSES, SAMPLE_ROWS, SUBSAMPLE_ROWS
+from ahofm.tuning.subsample import SUBSAMPLE_ROWS
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class TrainingProblem:
         books = data.encoder.codebooks
         requested = requested_kinds(settings.columns, data.encoder.names)
         varying = [j for j in data.columns if books[j].size > 0]
-        codes = Codes(tuple(data.codes.columns[j] for j in varying), tuple(data.codes.sizes[j] for j in varying))
+        codes = data.codes.of_columns(varying)
         automatic = [j not in requested for j in varying]
         table = [data.table.columns[j] for j in varying]
         varying_books = [books[j] for j in varying]
@@ -154,6 +153,11 @@ class TrainingProblem:
         if key not in self._additive:
             self._additive[key] = AdditiveDesign.of(self.books, coordinates, self.table, self.response.weight)
         return self._additive[key]
+
+    @property
+    def warm_starts_members(self) -> bool:
+        """Whether ensemble members start from fits to parts of the rows: these are large, and most of the rows."""
+        return self.n_rows >= WARM_START_ROWS and self.data.n_rows <= FULL_SEARCH_ROWS and not self.refined
 
     @property
     def backend(self) -> Backend:
@@ -213,7 +217,9 @@ class TrainingProblem:
                 if self.response.quadratic
                 else ConstantTempering(REFINED_SPLINE_TEMPERING)
             )
-        return ConstantTempering(candidate.tempering if self.n_rows < TEMPERED_ROWS else candidate.many_rows_tempering)
+        return ConstantTempering(
+            candidate.tempering if self.n_rows < SECOND_TEMPERING_ROWS else candidate.many_rows_tempering
+        )
 
     def staged_fit(
         self,
@@ -224,10 +230,13 @@ class TrainingProblem:
         growing: bool = False,
         highest: int | None = None,
         settings: Settings | None = None,
+        warm_starts: Mapping[int, WarmStart] | None = None,
+        offers_warm_starts: bool = False,
     ) -> StagedFit:
         """A staged fit of these rows by a candidate, up to an order, with the problem's settings or others.
 
         ``growing``: factors of order 2 are added while these reduce the residuals, unless the rank was given.
+        Interactions start from ``warm_starts``, by order, where there are any.
         """
         settings = candidate.most_sweeps(settings or self.settings)
         ranks = candidate.ranks(self.ranks if highest is None else Orders(self.ranks).up_to(highest))
@@ -258,6 +267,8 @@ class TrainingProblem:
             precision=precision,
             main_tempering=mains,
             main_stage=self._main_stages.setdefault(main_key, MainStage()),
+            warm_starts=warm_starts or {},
+            offers_warm_starts=offers_warm_starts,
         )
 
 
@@ -296,95 +307,6 @@ def fold_count(settings: Settings) -> int:
 def uses_subsample(settings: Settings, n_rows: int) -> bool:
     """Whether fits are made to a sample of the rows and then refined on all of them."""
     return settings.solver == "subsample" or (settings.solver == "auto" and n_rows > SUBSAMPLE_ROWS)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The jobs of a fit, before it begins.
-
-    Attributes
-    ----------
-    search : tuple of Job
-        One per fold and candidate.
-    members : tuple of Job
-    passes : dict of order to float
-        Expected number of passes that refine an ensemble member on all rows.
-    n_rows : int
-    """
-
-    search: tuple[Job, ...]
-    members: tuple[Job, ...]
-    passes: Mapping[int, float]
-    n_rows: int
-
-    @classmethod
-    def of(
-        cls,
-        problem: TrainingProblem,
-        candidates: Sequence[Candidate],
-        n_rows: int,
-        fitted_rows: Sequence[int] | None = None,
-    ) -> Plan:
-        """For ``n_rows`` rows like those of ``problem``.
-
-        ``fitted_rows`` are numbers of rows of each fit of the search, where splits are given.
-        """
-        settings, ranks, response = problem.settings, problem.ranks, problem.response
-        information = problem.n_rows / response.n_rows * n_rows
-
-        def job(rows: int, settings: Settings, ranks: Mapping[int, int] = ranks) -> Job:
-            schedule = Schedule.of(information, settings.max_iter, settings.tol, rare=response.rare, additive=not ranks)
-            return Job(rows, ranks, schedule)
-
-        search: list[Job] = []
-        if len(candidates) > 1 or settings.order == "auto":
-            dispersed = response.family.dispersed
-            shorter = {
-                product: search_settings(settings, n_rows, dispersed=dispersed, product=product)
-                for product in (False, True)
-            }
-            options = {"dispersed": dispersed, "rare": response.rare}
-            if fitted_rows is not None:
-                sizes = list(fitted_rows)
-            elif problem.data.rows.roles is None:
-                count = fold_count(settings)
-                splits = validation_split(min(n_rows, RAW_SAMPLE_ROWS), settings.seed, **options, n_folds=count)
-                sizes = [len(fitted) for fitted, _ in splits]
-            else:
-                sizes = [len(fitted) for fitted, _ in given_splits(problem.data.rows, settings.seed, **options)]
-            search = [
-                job(size, candidate.most_sweeps(shorter[candidate.product]), candidate.ranks(ranks))
-                for size in sizes
-                for candidate in candidates
-            ]
-        subsampled = uses_subsample(settings, n_rows)
-        count = member_count(settings, n_rows)
-        count = count if ranks else min(count, len(candidates))  # main effects have one start
-        members = [job(min(n_rows, SAMPLE_ROWS) if subsampled else n_rows, settings) for _ in range(count)]
-        most = dict.fromkeys((1, *ranks), LOWER_ORDER_PASSES)
-        most[max(ranks, default=1)] = settings.max_iter or PASSES
-        passes = {order: LIKELY_PASSES * number for order, number in most.items()} if subsampled else {}
-        return cls(tuple(search), tuple(members), passes, n_rows)
-
-    @property
-    def total(self) -> float:
-        """Total cost, in the units of ``Job.cost``."""
-        return sum(job.total for job in self.search) + len(self.members) * self._member(self._highest)
-
-    def spared(self, tops: Sequence[int]) -> float:
-        """Cost that is saved if the ensemble members have highest orders ``tops``."""
-        return len(self.members) * self._member(self._highest) - sum(self._member(top) for top in tops)
-
-    @property
-    def _highest(self) -> int:
-        return max(self.members[0].ranks, default=1)
-
-    def _member(self, top: int) -> float:
-        """Cost of an ensemble member up to order ``top``, with its passes."""
-        ranks = Orders(self.members[0].ranks).up_to(top)
-        numbers = {order: self.passes[self._highest if order == top else order] for order in (1, *ranks) if self.passes}
-        passes = sum(number * pass_cost(self.n_rows, ranks, order) for order, number in numbers.items())
-        return replace(self.members[0], ranks=ranks).total + passes
 
 
 def search_settings(settings: Settings, n_rows: int, *, dispersed: bool, product: bool = False) -> Settings:

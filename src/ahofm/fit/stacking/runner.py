@@ -1,22 +1,129 @@
-"""Staged fits side by side on threads, with checkpoints of those that are complete."""
+"""The plan of a fit, and staged fits side by side on threads, with checkpoints of those that are complete."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from ahofm.fit.solvers.variational.posterior import Fit, StageResult
+from ahofm.fit.solvers.variational.posterior import Fit, StageResult, WarmStart
+from ahofm.fit.solvers.variational.schedule import Job, Schedule, pass_cost
 from ahofm.fit.solvers.variational.stage import Sweep
 from ahofm.fit.solvers.variational.staged_fit import StagedFit
+from ahofm.fit.stacking.candidates import Candidate
+from ahofm.fit.stacking.problem import TrainingProblem, fold_count, member_count, search_settings, uses_subsample
 from ahofm.kernels.blas import one_blas_thread
 from ahofm.kernels.native_engine import ThreadBudget, job_of
 from ahofm.model import Predictor, Reason
-from ahofm.rows import SerialExecutor, ThreadExecutor
+from ahofm.orders import Orders
+from ahofm.rows import RAW_SAMPLE_ROWS, SerialExecutor, ThreadExecutor
 from ahofm.training.runner import Runner
-from ahofm.tuning.forecasts import FEWEST_ROWS_FOR_THREADS
+from ahofm.training.settings import Settings
+from ahofm.training.splits import given_splits
+from ahofm.training.validation import validation_split
+from ahofm.tuning.forecasts import FEWEST_ROWS_FOR_THREADS, LIKELY_PASSES
+from ahofm.tuning.subsample import LOWER_ORDER_PASSES, PASSES, SAMPLE_ROWS
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The jobs of a fit, before it begins.
+
+    Attributes
+    ----------
+    search : tuple of Job
+        One per fold and candidate.
+    members : tuple of Job
+    first : Job
+        One fit to all rows that starts from no other.
+    passes : dict of order to float
+        Expected number of passes that refine an ensemble member on all rows.
+    n_rows : int
+    """
+
+    search: tuple[Job, ...]
+    members: tuple[Job, ...]
+    first: Job
+    passes: Mapping[int, float]
+    n_rows: int
+
+    @classmethod
+    def of(
+        cls,
+        problem: TrainingProblem,
+        candidates: Sequence[Candidate],
+        n_rows: int,
+        fitted_rows: Sequence[int] | None = None,
+    ) -> Plan:
+        """For ``n_rows`` rows like those of ``problem``.
+
+        ``fitted_rows`` are numbers of rows of each fit of the search, where splits are given.
+        """
+        settings, ranks, response = problem.settings, problem.ranks, problem.response
+        information = problem.n_rows / response.n_rows * n_rows
+
+        def job(rows: int, settings: Settings, ranks: Mapping[int, int] = ranks) -> Job:
+            schedule = Schedule.of(information, settings.max_iter, settings.tol, rare=response.rare, additive=not ranks)
+            return Job(rows, ranks, schedule)
+
+        search: list[Job] = []
+        if len(candidates) > 1 or settings.order == "auto":
+            dispersed = response.family.dispersed
+            shorter = {
+                product: search_settings(settings, n_rows, dispersed=dispersed, product=product)
+                for product in (False, True)
+            }
+            options = {"dispersed": dispersed, "rare": response.rare}
+            if fitted_rows is not None:
+                sizes = list(fitted_rows)
+            elif problem.data.rows.roles is None:
+                count = fold_count(settings)
+                splits = validation_split(min(n_rows, RAW_SAMPLE_ROWS), settings.seed, **options, n_folds=count)
+                sizes = [len(fitted) for fitted, _ in splits]
+            else:
+                sizes = [len(fitted) for fitted, _ in given_splits(problem.data.rows, settings.seed, **options)]
+            search = [
+                job(size, candidate.most_sweeps(shorter[candidate.product]), candidate.ranks(ranks))
+                for size in sizes
+                for candidate in candidates
+            ]
+        subsampled = uses_subsample(settings, n_rows)
+        count = member_count(settings, n_rows)
+        count = count if ranks else min(count, len(candidates))  # main effects have one start
+        first = job(min(n_rows, SAMPLE_ROWS) if subsampled else n_rows, settings)
+        warm_started = bool(search) and problem.warm_starts_members
+        member = replace(first, schedule=first.schedule.warm_started()) if warm_started else first
+        most = dict.fromkeys((1, *ranks), LOWER_ORDER_PASSES)
+        most[max(ranks, default=1)] = settings.max_iter or PASSES
+        passes = {order: LIKELY_PASSES * number for order, number in most.items()} if subsampled else {}
+        return cls(tuple(search), (member,) * count, first, passes, n_rows)
+
+    @property
+    def total(self) -> float:
+        """Total cost, in the units of ``Job.cost``."""
+        return sum(job.total for job in self.search) + len(self.members) * self._member(self._highest)
+
+    @property
+    def first_total(self) -> float:
+        """Total cost of one fit to all rows that starts from no other."""
+        return self._member(self._highest) + self.first.total - self.members[0].total
+
+    def spared(self, tops: Sequence[int]) -> float:
+        """Cost that is saved if the ensemble members have highest orders ``tops``."""
+        return len(self.members) * self._member(self._highest) - sum(self._member(top) for top in tops)
+
+    @property
+    def _highest(self) -> int:
+        return max(self.members[0].ranks, default=1)
+
+    def _member(self, top: int) -> float:
+        """Cost of an ensemble member up to order ``top``, with its passes."""
+        ranks = Orders(self.members[0].ranks).up_to(top)
+        numbers = {order: self.passes[self._highest if order == top else order] for order in (1, *ranks) if self.passes}
+        passes = sum(number * pass_cost(self.n_rows, ranks, order) for order, number in numbers.items())
+        return replace(self.members[0], ranks=ranks).total + passes
 
 
 class StagedRunner(Runner):
@@ -99,9 +206,10 @@ class StagedRunner(Runner):
                 self.damped += staged.damped
                 self._done += job.total - done
             if saved_name is not None:
-                if self.saved is not None and staged.complete:
-                    self.saved.put(saved_name, (fits, staged.converged, staged.response.family, staged.damped))
+                damped = staged.damped
                 staged.release()
+                if self.saved is not None and staged.complete:
+                    self.saved.put(saved_name, (fits, staged.converged, staged.response.family, damped, staged.offered))
         if self.reason is Reason.INTERRUPTED and not fits:
             fits = staged.fits_so_far()
         self._any_fits = self._any_fits or bool(fits)
@@ -111,10 +219,10 @@ class StagedRunner(Runner):
         """Whether the staged fit is in the checkpoint; its results are then taken from there."""
         if saved_name is None or self.saved is None:
             return False
-        found: Any = self.saved.get(saved_name, StageResult, Predictor, staged.response.family)
+        found: Any = self.saved.get(saved_name, StageResult, Predictor, WarmStart, staged.response.family)
         if found is None:
             return False
-        staged.fits, staged.converged, family, damped = found
+        staged.fits, staged.converged, family, damped, staged.offered = found
         staged.response = replace(staged.response, family=family)
         self.damped += damped
         staged.released = staged.complete = self._any_fits = True

@@ -3,6 +3,11 @@
 Absolute errors have a gamma model with logarithmic link and additive effects (:func:`error_model`), times a factor that
 depends on the linear predictor: the ratio of observed to fitted mean errors in bins of it, shrunk to 1. Quantiles of
 errors relative to the standard deviations of the variance model give intervals for new targets.
+
+Least squares assumes equal variances. Where variances differ,
+random walks follow the noise of the noisiest rows unless tempering is strong, which oversmooths the others. With rows
+weighted by one over the standard deviation, the root of the precision, less tempering is needed. Weights equal to the
+precision would be efficient for the means of precise rows, but the loss is averaged over noisy rows as well.
 """
 
 from __future__ import annotations
@@ -29,12 +34,13 @@ from ahofm.fit.stacking.runner import StagedRunner
 from ahofm.fit.stacking.weights import Scores, predict
 from ahofm.model import ErrorQuantiles, Model, VarianceModel
 from ahofm.model.mixture import MixturePart, mixture
-from ahofm.tuning import (
+from ahofm.tuning.variance import (
     EQUAL_ERRORS_FRACTION,
     ERROR_LEVELS,
     FEWEST_ROWS_BEYOND_QUANTILE,
     FEWEST_VARIANCE_ROWS,
     INTERVAL_SCORE_LEVEL,
+    LARGEST_WEIGHT_RATIO,
     LEAST_ERROR,
     LEAST_STD_OF_LOG_STD,
     LOG_STD_FACTORS,
@@ -268,3 +274,40 @@ def variance_components(stage_result: StageResult, problem: TrainingProblem) -> 
     unit = problem.data.units.factor[0] ** 2
     found = {book.name: unit / float(main[0, 0]) for book, (main, _) in pairs if isinstance(book.kind, Categorical)}
     return {name: found[name] for name in problem.data.encoder.names if name in found}
+
+
+def weighted_by_precision(
+    problem: TrainingProblem, rows: NDArray[np.int64], scores: Scores, runner: StagedRunner
+) -> TrainingProblem | None:
+    """The same rows, each weighted by one over its standard deviation.
+
+    Standard deviations come from a gamma model of absolute errors with logarithmic link and additive effects, fitted to
+    at most ``VARIANCE_ROWS`` rows. None if rows are about equally precise, if the model cannot be fitted, or if the
+    fit is to stop.
+    """
+    seen = np.arange(0, len(rows), -(-len(rows) // VARIANCE_ROWS))
+    response = scores.response.take(seen)
+    errors = absolute_errors(response.target - scores.stacked_eta()[seen, 0], response)
+    relative = response.weight / response.weight.mean()
+    model = error_model(problem.take(rows[seen]), errors / response.mean_of(errors), relative)
+    if (fits := fit_error_models([model], runner, "precision")) is None:
+        return None
+    log_std = predict(fits[0], problem.books, problem.table, problem.backend)[:, 0]
+    if not np.std(log_std) >= LEAST_STD_OF_LOG_STD:  # also if it is NaN
+        return None
+    weight = np.exp(-log_std)
+    weight = np.clip(weight / np.median(weight), 1.0 / LARGEST_WEIGHT_RATIO, LARGEST_WEIGHT_RATIO)
+    return problem.weighted(weight / problem.response.mean_of(weight))
+
+
+def with_original_weights(
+    fits: Sequence[Fit], precision_weighted: TrainingProblem, problem: TrainingProblem
+) -> list[Fit]:
+    """Fits to weighted rows, with the dispersion restated for the original weights."""
+    found = []
+    for fit in fits:
+        squares = (problem.response.target - predict(fit, problem.books, problem.table, problem.backend)[:, 0]) ** 2
+        original, weighted = problem.response.mean_of(squares), precision_weighted.response.mean_of(squares)
+        ratio = original / weighted if weighted > 0.0 else 1.0
+        found.append(tuple(replace(result, dispersion=ratio * result.dispersion) for result in fit))
+    return found

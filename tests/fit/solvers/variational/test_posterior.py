@@ -33,7 +33,7 @@ def solved(block):
     codes, width = block.mean.shape
     half = rng.normal(size=(codes, width, width))
     sums = BlockSums(half @ half.transpose(0, 2, 1), rng.normal(size=(codes, width)))
-    return block.solved(sums, 0.5, [width - 1] if width > 1 else [], learn=True)
+    return block.solved(sums, 0.5, [width - 1] if width > 1 else [], update_lam=True)
 
 
 def written_down(block):

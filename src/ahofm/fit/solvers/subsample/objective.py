@@ -27,7 +27,7 @@ from ahofm.priors.base import Coefficients
 from ahofm.priors.coefficient_block import CoefficientBlock, blocks_of_column
 from ahofm.priors.fellner_schall import updated_by_order
 from ahofm.priors.posterior import ColumnPosterior
-from ahofm.tuning.subsample import LAM_STEPS
+from ahofm.tuning.subsample import FELLNER_SCHALL_STEPS
 
 
 def blocks_of_smooth_main(
@@ -212,7 +212,7 @@ class RefinementObjective:
             value -= block.penalty(coef)
             ranks = [1] if block.columns.start == 0 else list(self.ranks.values())
             new.append(block)
-            for _ in range(LAM_STEPS if block.estimates_lam else 0):
+            for _ in range(FELLNER_SCHALL_STEPS if block.estimates_lam else 0):
                 lam = updated_by_order(block.prior, new[-1].block_solve(slope, coef), new[-1].lam, ranks)
                 new[-1] = replace(block, lam=lam)
         self._replace_blocks(new)

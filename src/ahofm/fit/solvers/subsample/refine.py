@@ -23,7 +23,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ahofm.backends import Precision
 from ahofm.columns import known_codes
 from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
@@ -43,9 +42,8 @@ from ahofm.priors.base import Coefficients, FunctionPosterior, bounded
 from ahofm.priors.coefficient_block import CoefficientBlock
 from ahofm.rows import ThreadExecutor, selected
 from ahofm.training.case_control import sample_rows, sample_weight
-from ahofm.training.data import array_source
+from ahofm.training.data import array_source, pass_precision
 from ahofm.training.runner import Runner, Saved
-from ahofm.tuning import FLOAT64_PASS_ROWS
 from ahofm.tuning.numerics import SHORTEST_STEP, STEP_RATIOS
 from ahofm.tuning.penalised import SUFFICIENT_SLOPE
 from ahofm.tuning.subsample import (
@@ -111,7 +109,7 @@ def refined(
         if better is None:
             if not steps:
                 break
-            steps = []  # no decrease along a quasi-Newton direction: start again from block solves
+            steps = []  # no decrease along a quasi-Newton direction: the next one is that of block solves alone
             objective.damp(u, slopes)
             continue
         change, length = step * direction, step
@@ -150,7 +148,7 @@ def posteriors_of(
             known_codes(mean)[:] = np.hstack([main.mean, *([] if factors is None else [factors.mean])])
             blocks.append(replace(block, mean=mean, main=main, factors=factors, main_lam=main_lam, lam=lam))
         # Smooth effects are centred on the rows of the sample.
-        shift = float(additive.middle @ (coef - posterior.smooth.coef))
+        shift = float(additive.means @ (coef - posterior.smooth.coef))
         smooth_now = replace(posterior.smooth, coef=coef)
         out.append(replace(posterior, intercept=float(u[k]) + shift, smooth=smooth_now, blocks=tuple(blocks)))
     return out
@@ -246,7 +244,7 @@ def refined_fits(
         dispersion = staged.fits[at][0].dispersion
         results = [posterior.stage_result(staged.additive, dispersion) for posterior in posteriors]
         refined_fit = tuple(result for result in results if result is not None)
-        if loss > loss_below:  # the descent has not found its way
+        if loss > loss_below:  # more factors cannot be worse: the descent has failed, and the order below stays
             fits.append(fits[-1])
         else:
             fits.append(refined_fit if _beats_constants(refined_fit, staged, sample) else staged.fits[at])
@@ -314,7 +312,7 @@ def _information(
 def all_rows(problem: TrainingProblem, staged: StagedFit) -> LossRows:
     """All rows, in memory or not, and their losses."""
     data = problem.data
-    rows = staged.backend.load(selected(data.source, problem.columns), data.executor, _precision(data.n_rows))
+    rows = staged.backend.load(selected(data.source, problem.columns), data.executor, pass_precision(data.n_rows))
     return LossRows(rows, staged.response.family, data.total)
 
 
@@ -323,12 +321,8 @@ def rows_of(sample: TrainingProblem, staged: StagedFit) -> LossRows:
     response = sample.response
     source = array_source(sample.codes, response.y, response.weight, response.offset)
     executor = ThreadExecutor(sample.settings.n_threads)
-    rows = staged.backend.load(source, executor, _precision(response.n_rows))
+    rows = staged.backend.load(source, executor, pass_precision(response.n_rows))
     return LossRows(rows, staged.response.family, response.total)
-
-
-def _precision(n_rows: int) -> Precision:
-    return "float64" if n_rows <= FLOAT64_PASS_ROWS else "float32"
 
 
 def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> list[Posterior]:
@@ -339,7 +333,7 @@ def pruned(posteriors: Sequence[Posterior], information: Sequence[float]) -> lis
     ranks = posteriors[0].ranks
     if not ranks:
         return list(posteriors)
-    # Variance of each factor's term over that by noise alone: (linear predictors, factors).
+    # Ratios of the variance of each factor's term to that by noise alone: (linear predictors, factors).
     pairs = zip(posteriors, information, strict=True)
     ratios = np.array([total * _term_variances(posterior) / _edf(posterior) for posterior, total in pairs])
     most = ratios.max(axis=0)

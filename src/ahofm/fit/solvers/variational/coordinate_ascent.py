@@ -29,7 +29,7 @@ from ahofm.columns.basis import Floats
 from ahofm.families.links import quiet
 from ahofm.fit.solvers.variational.irls import IrlsState
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior
+from ahofm.fit.solvers.variational.posterior import LinearPredictor, Posterior, WarmStart
 from ahofm.kernels import ColumnMoments
 from ahofm.priors.column import ColumnPriors
 from ahofm.priors.posterior import ColumnPosterior
@@ -84,6 +84,16 @@ class VariationalState(IrlsState):
                 block.with_column(column) for block, column in zip(linear_predictor.blocks, columns or (), strict=True)
             ]
         return replace(self, rows=self.rows.copy(), linear_predictors=copies, _sweeper=None)
+
+    def warm_start(self, start: WarmStart) -> None:
+        """Continue from the posterior of a fit to other rows, and from its dispersion; row states are not built."""
+        self.release_sweeper()
+        for k, linear_predictor in enumerate(self.linear_predictors):
+            linear_predictor.warm_start(start, k, self.additive.rows.centre)
+            posterior = linear_predictor.posterior
+            self.set_main_effects(k, posterior.intercept, posterior.smooth)
+        if self.response.family.dispersed:
+            self.dispersion = start.dispersion
 
     def start_sweeper(self) -> None:
         """Give copies of the posteriors to a sweeper of the backend, which makes all sweeps from now on."""
@@ -160,21 +170,21 @@ class VariationalState(IrlsState):
         moments = [linear_predictor.moments(j) for j in range(len(linear_predictor.blocks))]
         self.rows.set_columns(k, linear_predictor.posterior.ranks, moments, linear_predictor.posterior.loadings)
 
-    def sweep(self, *, learn: bool, backwards: bool, floor: float) -> None:
+    def sweep(self, *, update_lam: bool, backwards: bool, floor: float) -> None:
         """All columns once, main effects jointly, smoothing parameters of pairs, the dispersion: at least ``floor``."""
         if self._sweeper is not None:
-            self._backend_sweep(self._sweeper[0], floor, learn=learn, learn_mains=True, backwards=backwards)
+            self._backend_sweep(self._sweeper[0], floor, learn=update_lam, learn_mains=True, backwards=backwards)
             return
         if self.response.quadratic:
-            self._least_squares_sweep(learn=learn, backwards=backwards, learn_mains=True)
+            self._least_squares_sweep(update_lam=update_lam, backwards=backwards, update_main_lam=True)
         else:
             for k in range(len(self.linear_predictors)):
-                if k and not learn and self.response.uses_variance:
+                if k and not update_lam and self.response.uses_variance:
                     continue  # without variances of partners the scale would be underestimated
-                self._irls_sweep(k, learn=learn, backwards=backwards, learn_mains=True)
-        if learn:
+                self._irls_sweep(k, update_lam=update_lam, backwards=backwards, update_main_lam=True)
+        if update_lam:
             for k, linear_predictor in enumerate(self.linear_predictors):
-                linear_predictor.learn_tensor_smoothing(self.information(k))
+                linear_predictor.update_tensor_smoothing(self.information(k))
         self._update_dispersion(self._least_dispersion(floor))
 
     def sweep_coefficients(self, *, backwards: bool) -> None:
@@ -184,10 +194,10 @@ class VariationalState(IrlsState):
             self._backend_sweep(self._sweeper[0], 0.0, learn=False, learn_mains=False, backwards=backwards)
             self.dispersion = dispersion
         elif self.response.quadratic:
-            self._least_squares_sweep(learn=False, backwards=backwards, learn_mains=False)
+            self._least_squares_sweep(update_lam=False, backwards=backwards, update_main_lam=False)
         else:
             for k in range(len(self.linear_predictors)):
-                self._irls_sweep(k, learn=False, backwards=backwards, learn_mains=False)
+                self._irls_sweep(k, update_lam=False, backwards=backwards, update_main_lam=False)
 
     def learn_parameters(self) -> None:
         """Estimate parameters of the family, e.g. a shape, where it has any that are not given."""
@@ -228,17 +238,17 @@ class VariationalState(IrlsState):
             if step >= FEWEST_FIRST_STEPS and abs(objective - before) < FIRST_STEPS_TOL:
                 break
 
-    def _least_squares_sweep(self, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
+    def _least_squares_sweep(self, *, update_lam: bool, backwards: bool, update_main_lam: bool) -> None:
         """All blocks at the same working response, then the main effects: for least squares."""
         (linear_predictor,), rows = self.linear_predictors, self.rows
         solved: ColumnMoments | None = None  # added in the pass that removes the next column
         for j in self._columns(0, backwards):
-            linear_predictor.solve(j, self.remove_column(0, solved, j), self.dispersion, learn=learn)
+            linear_predictor.solve(j, self.remove_column(0, solved, j), self.dispersion, update_lam=update_lam)
             solved = linear_predictor.moments(j)
         rows.swap(0, solved, None)
         self._rescale_products(0)
         smooth, sums = linear_predictor.posterior.smooth, rows.main_sums(0)
-        self.set_main_effects(0, *self.additive.step(smooth, sums, self.dispersion, learn=learn_mains))
+        self.set_main_effects(0, *self.additive.step(smooth, sums, self.dispersion, update_lam=update_main_lam))
         rows.linearise(0)
         rows.evaluate(self.other_variances())
 
@@ -249,12 +259,12 @@ class VariationalState(IrlsState):
                 raise StoppedError
             yield j
 
-    def _irls_sweep(self, k: int, *, learn: bool, backwards: bool, learn_mains: bool) -> None:
+    def _irls_sweep(self, k: int, *, update_lam: bool, backwards: bool, update_main_lam: bool) -> None:
         """All blocks of one linear predictor, each at its own working response, then its main effects."""
         for j in self._columns(k, backwards):
-            self.step_column(k, j, learn=learn)
+            self.step_column(k, j, update_lam=update_lam)
         self._rescale_products(k)
-        self.step_main_effects(k, learn=learn_mains)
+        self.step_main_effects(k, update_lam=update_main_lam)
 
     def _rescale_products(self, k: int) -> None:
         """Rescale functions of product factors to root mean square one; linear predictors do not change."""

@@ -99,13 +99,18 @@ def limited_factors(
     """
     squares = np.array([column.mass @ values**2 for column, values in zip(columns, factors, strict=True)])
     std = float(np.sqrt(symmetric(squares, order).sum()))
-    scale, response = min(1.0, most_std / std if std > 0.0 else 1.0), rows.response
-    loss = rows.loss_along(k, order, factors)
+    scale = _halved(min(1.0, most_std / std if std > 0.0 else 1.0), rows, rows.loss_along(k, order, factors))
+    return [scale ** (1.0 / order) * values for values in factors]
+
+
+def _halved(scale: float, rows: WorkingRows, loss: Callable[[float], float]) -> float:
+    """The scale, halved until ``loss`` of it raises the remaining loss of the rows by at most ``START_LOSS_RISE``."""
+    response = rows.response
     for _ in range(START_HALVINGS):
         if response.remaining(loss(scale)) <= response.remaining(rows.loss()) + START_LOSS_RISE:
             break
         scale *= 0.5
-    return [scale ** (1.0 / order) * values for values in factors]
+    return scale
 
 
 def add_factors(
@@ -255,9 +260,4 @@ def _limited_loadings(
     """Loadings, halved until the relative loss rises by at most ``START_LOSS_RISE``."""
     values = [function + constant for function, constant in zip(functions, constants, strict=True)]
     values[0] = values[0] * loadings
-    loss, response, scale = state.rows.loss_along(k, PRODUCT, values), state.response, 1.0
-    for _ in range(START_HALVINGS):
-        if response.remaining(loss(scale)) <= response.remaining(state.rows.loss()) + START_LOSS_RISE:
-            break
-        scale *= 0.5
-    return scale * loadings
+    return _halved(1.0, state.rows, state.rows.loss_along(k, PRODUCT, values)) * loadings

@@ -51,7 +51,7 @@ class IrlsState:
         """Its family changes when it has parameters of its own."""
         return self.rows.response
 
-    def step_column(self, k: int, j: int, *, learn: bool) -> None:
+    def step_column(self, k: int, j: int, *, update_lam: bool) -> None:
         """One block of one linear predictor, with the least damping that gives sufficient decrease.
 
         A step without it is taken with the family's majorant instead, if it has one: every step of that decreases the
@@ -62,7 +62,7 @@ class IrlsState:
         rows.linearise(k)
         sums = self.remove_column(k, None, j)
         for damping in DAMPINGS:
-            linear_predictor.solve(j, sums, self.dispersion, learn=learn, damping=damping)
+            linear_predictor.solve(j, sums, self.dispersion, update_lam=update_lam, damping=damping)
             if self._add_and_test(k, j, unchecked=False):
                 return
             self._undo_solve(k, j, old)
@@ -71,17 +71,17 @@ class IrlsState:
                 break
         if with_majorant:
             rows.swap(k, linear_predictor.moments(j), None)
-            linear_predictor.solve(j, self.remove_column(k, None, j), self.dispersion, learn=learn)
+            linear_predictor.solve(j, self.remove_column(k, None, j), self.dispersion, update_lam=update_lam)
         else:
             linear_predictor.blocks[j] = old.without_unsolved()
         self._add_and_test(k, j, unchecked=True)
 
-    def step_main_effects(self, k: int, *, learn: bool = True) -> None:
+    def step_main_effects(self, k: int, *, update_lam: bool = True) -> None:
         """Solve for intercept and smooth main effects given the blocks; halve the step until it decreases enough."""
         sums, old = self.rows.main_sums(k), self.linear_predictors[k].posterior
         if not sums.total > np.finfo(float).tiny:
             return  # losses are flat far from the targets: there is no direction
-        intercept, smooth = self.additive.step(old.smooth, sums, self.dispersion, learn=learn)
+        intercept, smooth = self.additive.step(old.smooth, sums, self.dispersion, update_lam=update_lam)
         step = 1.0
         for _ in range(MAIN_HALVINGS):
             coef = old.smooth.coef + step * (smooth.coef - old.smooth.coef)

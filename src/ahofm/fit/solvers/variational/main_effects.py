@@ -99,7 +99,7 @@ class AdditiveDesign:
         return self.rows.weight
 
     @property
-    def middle(self) -> Floats:
+    def means(self) -> Floats:
         """Means of the coordinates at the rows, which are subtracted from them: (coefficients,)."""
         centrings = [smooth.centring for smooth in self._smooths]
         return np.asarray(self.rows.centre + np.concatenate([np.zeros(0), *centrings]))
@@ -125,16 +125,16 @@ class AdditiveDesign:
         return smooth
 
     def step(
-        self, smooth: MainEffects, sums: MainSums, dispersion: float, *, learn: bool = True
+        self, smooth: MainEffects, sums: MainSums, dispersion: float, *, update_lam: bool = True
     ) -> tuple[float, MainEffects]:
         """Solve for an intercept and the effects; new smoothing parameters by the generalised Fellner–Schall rule.
 
-        There is one smoothing parameter per column and group; without ``learn`` they are fixed.
+        There is one smoothing parameter per column and group; without ``update_lam`` they are fixed.
         """
         if not self.size:
             return sums.total_response / sums.total, smooth
         solved = self._solved(smooth, sums.gram, sums.rhs, dispersion) or smooth
-        smooth = solved if learn else replace(solved, lam=smooth.lam)
+        smooth = solved if update_lam else replace(solved, lam=smooth.lam)
         return sums.total_response / sums.total - float(sums.middle @ smooth.coef), smooth
 
     def _solved(self, smooth: MainEffects, gram: Floats, right: Floats, dispersion: float) -> MainEffects | None:
@@ -185,7 +185,7 @@ class AdditiveDesign:
         return {
             "design": self.rows.arrays,
             "group": self._group.astype(np.float64),
-            "within": self._relative_penalty,
+            "relative_penalty": self._relative_penalty,
             "counts": self._counts,
             "largest_lam": self._largest_lam,
         }
@@ -202,7 +202,7 @@ class AdditiveDesign:
 
     @cached_property
     def _relative_penalty(self) -> Floats:
-        return np.concatenate([np.zeros(0), *(smooth.weight for smooth in self._smooths)])
+        return np.concatenate([np.zeros(0), *(smooth.relative_penalty for smooth in self._smooths)])
 
     @cached_property
     def _largest_lam(self) -> float:

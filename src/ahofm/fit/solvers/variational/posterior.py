@@ -54,6 +54,35 @@ Fit: TypeAlias = tuple[StageResult, ...]
 """Results of a stage, one per linear predictor."""
 
 
+@dataclass(frozen=True, eq=False)
+class WarmStart:
+    """Posterior at the end of a stage, from which that stage of a fit to other rows may start; of arrays alone.
+
+    Attributes
+    ----------
+    ranks : dict of order to rank
+    linear_predictors : tuple of dict
+        Their ``Posterior.arrays``, and ``left_out`` of each column.
+    centre : array of shape (m,)
+        What was subtracted from the coordinates of smooth main effects: their means over the rows.
+    dispersion : float
+    """
+
+    ranks: Mapping[int, int]
+    linear_predictors: tuple[dict[str, Any], ...]
+    centre: Floats
+    dispersion: float
+
+    @classmethod
+    def of(cls, posteriors: Sequence[Posterior], centre: Floats, dispersion: float) -> WarmStart:
+        """From the posteriors of all linear predictors."""
+        arrays = tuple(
+            {**posterior.arrays(), "left_out": [block.left_out for block in posterior.blocks]}
+            for posterior in posteriors
+        )
+        return cls(posteriors[0].ranks, arrays, centre, dispersion)
+
+
 @dataclass(frozen=True)
 class Posterior:
     """Posterior of one linear predictor; a stage that fails is undone by going back to it.
@@ -122,6 +151,21 @@ class Posterior:
             "loadings": self.loadings.copy(),
         }
 
+    def warm_start(self, start: WarmStart, k: int, centre: Floats) -> Posterior:
+        """The posterior of linear predictor k in a fit to other rows; ``centre`` (m,) is that of these rows' design."""
+        given = start.linear_predictors[k]
+        columns = zip(self.blocks, given["columns"], given["left_out"], strict=True)
+        margin_lam, null_lam, edf, age = (given[name] for name in ("margin_lam", "null_lam", "edf", "age"))
+        return replace(
+            self,
+            intercept=given["intercept"] + float((centre - start.centre) @ given["coef"]),
+            smooth=MainEffects(given["coef"], given["lam"], given["trace"]),
+            blocks=tuple(replace(block, left_out=out).with_arrays(one, one["solved"]) for block, one, out in columns),
+            ranks=start.ranks,
+            tensor_smoothing=None if margin_lam is None else TensorSmoothing(margin_lam, null_lam, edf, age),
+            loadings=given["loadings"],
+        )
+
     def with_arrays(self, arrays: Mapping[str, Any], scalars: SweptPredictor) -> Posterior:
         """The posterior with the arrays and scalars of a sweeper."""
         columns = zip(self.blocks, arrays["columns"], scalars.solved, strict=True)
@@ -168,6 +212,11 @@ class LinearPredictor:
     def frozen(self) -> Posterior:
         """The present posterior, immutable."""
         return replace(self.posterior, blocks=tuple(self.blocks))
+
+    def warm_start(self, start: WarmStart, k: int, centre: Floats) -> None:
+        """Continue from the posterior of linear predictor k in a fit to other rows."""
+        self.posterior = self.frozen().warm_start(start, k, centre)
+        self.blocks, self._solved_margins = list(self.posterior.blocks), {}
 
     def add_factors(self, order: int, start: Sequence[Floats], left_out: NDArray[np.bool_] | None = None) -> None:
         """Add factors of an order, the highest there is or the next, with those values.
@@ -220,7 +269,7 @@ class LinearPredictor:
                     self.posterior, tensor_smoothing=TensorSmoothing.start(self._margins(), information, n_rows)
                 )
 
-    def learn_tensor_smoothing(self, information: float) -> None:
+    def update_tensor_smoothing(self, information: float) -> None:
         """One Fellner–Schall step for the smoothing parameters of pairs, where they have tensor product penalties."""
         if self.posterior.tensor_smoothing is not None:
             self.posterior = replace(
@@ -257,9 +306,9 @@ class LinearPredictor:
         """Means and tempered variances of a column's functions."""
         return ColumnMoments(j, self.blocks[j].mean, self.tempering * self.blocks[j].variance)
 
-    def solve(self, j: int, sums: BlockSums, dispersion: float, *, learn: bool, damping: float = 0.0) -> None:
+    def solve(self, j: int, sums: BlockSums, dispersion: float, *, update_lam: bool, damping: float = 0.0) -> None:
         """Solve a column's block given its sums over rows."""
         ranks, tensor_penalty = list(self.posterior.ranks.values()), self.tensor_penalty(j)
         self.blocks[j] = self.blocks[j].solved(
-            sums, dispersion, ranks, learn=learn, damping=damping, tensor_penalty=tensor_penalty
+            sums, dispersion, ranks, update_lam=update_lam, damping=damping, tensor_penalty=tensor_penalty
         )

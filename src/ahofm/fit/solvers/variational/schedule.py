@@ -10,6 +10,7 @@ from ahofm.orders import Orders
 from ahofm.tuning import (
     COEFFICIENT_SWEEPS,
     FEWEST_SWEEPS,
+    FEWEST_WARM_STARTED_SWEEPS,
     INNER_SWEEPS,
     LARGE_SAMPLE_LAST_SWEEPS,
     LARGE_SAMPLE_LEARNING_SWEEPS,
@@ -20,6 +21,8 @@ from ahofm.tuning import (
     MAIN_SWEEPS,
     REBUILD_SWEEPS,
     SWEEP_TOL,
+    WARM_STARTED_INNER_SWEEPS,
+    WARM_STARTED_LAST_SWEEPS,
     WARM_SWEEPS,
 )
 from ahofm.tuning.forecasts import (
@@ -91,6 +94,16 @@ class Schedule:
             default = replace(default, learning=learning, coefficients=last - learning)
         last = default.last if last is None else last
         return replace(default, last=last, inner=min(default.inner, last), tol=default.tol if tol is None else tol)
+
+    def warm_started(self) -> Schedule:
+        """Of a fit whose interactions start from the posterior of another: variances count from the first sweep on."""
+        return replace(
+            self,
+            warm=0,
+            inner=min(self.inner, WARM_STARTED_INNER_SWEEPS),
+            last=min(self.last, WARM_STARTED_LAST_SWEEPS),
+            fewest=min(self.fewest, FEWEST_WARM_STARTED_SWEEPS),
+        )
 
     def most(self, order: int, highest: int) -> int:
         """Maximal number of sweeps of a stage."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from ahofm.backends import FailedError, StoppedError
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.schedule import Schedule
+from ahofm.training.factor_groups import ColumnGroup
+from ahofm.training.spectrum import Spectrum
 from ahofm.tuning import (
     CONVERGED_CHANGE,
     CONVERGED_SWEEPS,
@@ -49,8 +52,35 @@ class Sweep:
 Tempering: TypeAlias = Callable[[float], float]
 """The tempering as a function of the remaining fraction of the loss, which is 1 where there is no lower bound."""
 
+Reference: TypeAlias = tuple[float, float]
+"""Objective and dispersion that a stage is compared with."""
+
 Report: TypeAlias = Callable[[Sweep], bool]
 """Called after every sweep; the fit ends with what it has when it returns True."""
+
+
+@dataclass
+class MainStage:
+    """Main effects of some rows before interactions are added: the same for all candidates of one tempering.
+
+    The first staged fit that needs them fits them; others wait for it.
+
+    Attributes
+    ----------
+    state : VariationalState or None
+        None before they are fitted.
+    converged : bool
+        Whether the last sweeps have converged.
+    spectra : dict of (k, group of columns, count) to Spectrum
+        Of the residuals of linear predictor k: at least ``count`` eigenvectors.
+    lock : Lock
+        Held by the staged fit that computes one of these.
+    """
+
+    state: VariationalState | None = None
+    converged: bool = False
+    spectra: dict[tuple[int, ColumnGroup, int], Spectrum] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass
@@ -77,19 +107,22 @@ class Stage:
     number: int = 0
     converged: bool = False
 
-    def run(self, order: int, highest: int, report: Report, n_growths: int = 0) -> bool:
+    def run(
+        self, order: int, highest: int, report: Report, n_growths: int = 0, reference: Reference | None = None
+    ) -> bool:
         """Sweep until the objective converges; returns whether the fit is to stop.
 
-        Raises FailedError where new factors make the fit diverge, or end with a higher loss.
+        Raises FailedError where new factors make the fit diverge, or end with a higher loss than ``reference``: by
+        default that of the state as it is.
         """
         try:
-            return self._run(order, highest, report, n_growths)
+            return self._run(order, highest, report, n_growths, reference or self.state.reference())
         except StoppedError:
             return True
 
-    def _run(self, order: int, highest: int, report: Report, n_growths: int) -> bool:
+    def _run(self, order: int, highest: int, report: Report, n_growths: int, reference: Reference) -> bool:
         schedule, state = self.schedule, self.state
-        used_tempering, unchanged, stopped, change, reference = -1.0, 0, False, np.inf, state.reference()
+        used_tempering, unchanged, stopped, change = -1.0, 0, False, np.inf
         may_fail = schedule.fails_on_increase and order > 1
         for number in range(schedule.most(order, highest)):
             warm = order > 1 and number < schedule.warm
@@ -102,7 +135,7 @@ class Stage:
             if number in FAMILY_SWEEPS:
                 state.learn_parameters()
             floor = WARM_DISPERSION_RATIO * state.dispersion if warm else 0.0
-            state.sweep(learn=not warm, backwards=number % 2 == 1, floor=floor)
+            state.sweep(update_lam=not warm, backwards=number % 2 == 1, floor=floor)
             self.number, value = number + 1, state.objective()
             if may_fail and self._diverged(reference):
                 raise FailedError("sweeps diverge")
@@ -141,7 +174,7 @@ class Stage:
             if number < schedule.learning:
                 if number in FAMILY_SWEEPS:
                     state.learn_parameters()
-                state.sweep(learn=True, backwards=backwards, floor=0.0)
+                state.sweep(update_lam=True, backwards=backwards, floor=0.0)
             else:
                 state.sweep_coefficients(backwards=backwards)
                 unchanged = unchanged + 1 if self._rms_change() < CONVERGED_CHANGE else 0
@@ -157,7 +190,7 @@ class Stage:
         state = self.state
         return self.tempering(state.objective() if state.response.floor is not None else 1.0)
 
-    def _diverged(self, reference: tuple[float, float]) -> bool:
+    def _diverged(self, reference: Reference) -> bool:
         """Whether the objective, the dispersion or a function has become too large; also if it is NaN."""
         state = self.state
         return not (

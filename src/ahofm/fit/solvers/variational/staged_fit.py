@@ -30,41 +30,17 @@ from ahofm.columns.basis import Floats
 from ahofm.fit.solvers.variational.coordinate_ascent import VariationalState
 from ahofm.fit.solvers.variational.init import add_factors, add_products, has_idle_factors
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
-from ahofm.fit.solvers.variational.posterior import Fit, LinearPredictor, Posterior
+from ahofm.fit.solvers.variational.posterior import Fit, LinearPredictor, Posterior, WarmStart
 from ahofm.fit.solvers.variational.schedule import Job, Schedule
-from ahofm.fit.solvers.variational.stage import Report, Stage, Tempering
+from ahofm.fit.solvers.variational.stage import MainStage, Reference, Report, Stage, Tempering
 from ahofm.kernels import BlockSums
-from ahofm.orders import PRODUCT
+from ahofm.orders import PRODUCT, Orders
 from ahofm.priors.arrays import prior_kind
 from ahofm.priors.column import ColumnPriors
 from ahofm.rows import ArraySource, Executor
 from ahofm.training.factor_groups import ColumnGroup, FactorGroups
 from ahofm.training.spectrum import Spectrum
 from ahofm.tuning import FEWEST_GROWTH_EIGENVALUES, MOST_GROWTHS
-
-
-@dataclass
-class MainStage:
-    """Main effects of some rows before interactions are added: the same for all candidates of one tempering.
-
-    The first staged fit that needs them fits them; others wait for it.
-
-    Attributes
-    ----------
-    state : VariationalState or None
-        None before they are fitted.
-    converged : bool
-        Whether the last sweeps have converged.
-    spectra : dict of (k, group of columns, count) to Spectrum
-        Of the residuals of linear predictor k: at least ``count`` eigenvectors.
-    lock : Lock
-        Held by the staged fit that computes one of these.
-    """
-
-    state: VariationalState | None = None
-    converged: bool = False
-    spectra: dict[tuple[int, ColumnGroup, int], Spectrum] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass
@@ -115,6 +91,10 @@ class StagedFit:
         Shared with other fits of the same rows.
     released : bool
         Whether the state was deleted, so that the fit cannot be continued.
+    warm_starts : dict of order to WarmStart
+        From which the stages of orders from 2 on start: those of a fit with the same priors to other rows.
+    offers_warm_starts : bool
+        Whether warm starts for other fits are kept when memory is released, in ``offered``.
     """
 
     columns: Sequence[ColumnPriors]
@@ -140,13 +120,17 @@ class StagedFit:
     main_stage: MainStage = field(default_factory=MainStage)
     main_tempering: Tempering | None = None
     released: bool = False
+    warm_starts: Mapping[int, WarmStart] = field(default_factory=dict)
+    offers_warm_starts: bool = False
+    offered: dict[int, WarmStart] = field(default_factory=dict)
     _sweeps: int = field(init=False, default=0)
     _state: VariationalState = field(init=False)
 
     @property
     def job(self) -> Job:
         """Expected cost of the fit."""
-        return Job(self.response.n_rows, self.ranks, self.schedule)
+        schedule = self.schedule.warm_started() if self.warm_starts else self.schedule
+        return Job(self.response.n_rows, self.ranks, schedule)
 
     def cost_left(self, highest: int | None = None) -> float:
         """Expected cost of the stages that have not been fitted, up to order ``highest``."""
@@ -181,7 +165,10 @@ class StagedFit:
                 break
             before = self._state.copy() if self.fits else None
             try:
-                stopped = self._fit_interactions(order, report) if self.fits else self._fit_main_effects(report)
+                if before is None:
+                    stopped = self._fit_main_effects(report)
+                else:
+                    stopped = self._fit_interactions(order, report, before)
             except FailedError:
                 if before is None:
                     raise
@@ -203,11 +190,31 @@ class StagedFit:
         self._state = self._state.copy()  # the rows' states take memory that other fits need
         return self.fits
 
-    def _fit_interactions(self, order: int, report: Report) -> bool:
-        """Add the factors of an order and make its stage; returns whether the fit is to stop."""
-        self._add_factors(order)
-        stopped = self._stage(order, report)
+    def _fit_interactions(self, order: int, report: Report, before: VariationalState) -> bool:
+        """The stage of an order, from ``before`` or from another fit; returns whether the fit is to stop.
+
+        A warm start that fails, or has other numbers of factors than this fit by now, is left for factors of its own.
+        """
+        stopped = None
+        start = self.warm_starts.get(order)
+        if start is not None and self._suits(start, order):
+            reference = self._state.reference()
+            self._state.warm_start(start)
+            try:
+                stopped = self._stage(order, report, reference=reference)
+            except FailedError:
+                self._state = before.copy()
+        if stopped is None:
+            self._add_factors(order)
+            stopped = self._stage(order, report)
         return self._grow(report) if order == 2 and self.growing and not stopped else stopped
+
+    def _suits(self, start: WarmStart, order: int) -> bool:
+        """Whether the fit that a warm start is of has the same factors and the same smooth main effects."""
+        ranks = Orders(self.ranks).up_to(order)
+        present = self._state.linear_predictors[0].posterior.ranks
+        same = Orders(start.ranks) == ranks and all(rank == ranks[d] for d, rank in present.items())
+        return same and len(start.centre) == self.additive.size
 
     def _start(self) -> VariationalState:
         state = VariationalState.start(self._rows(), self.response, self.additive, self.columns)
@@ -250,6 +257,12 @@ class StagedFit:
 
     def release(self) -> None:
         """Release all memory but the results; the fit cannot be continued then."""
+        if self.offers_warm_starts:
+            self.offered = {
+                order: WarmStart.of(posteriors, self.additive.rows.centre, fit[0].dispersion)
+                for order, fit, posteriors in zip(self.orders, self.fits, self.posteriors, strict=False)
+                if order > 1 and order in fit[0].orders  # the stage has not failed
+            }
         self.posteriors, self.released = [], True
         del self._state
 
@@ -347,15 +360,16 @@ class StagedFit:
             return self.main_stage.spectra[k, group, count]
 
     def _spectrum_of(self, group: ColumnGroup, gradient: Floats, count: int) -> Spectrum:
-        codes = Codes(tuple(self.codes.columns[j] for j in group), tuple(self.codes.sizes[j] for j in group))
-        return Spectrum.of([self.columns[j] for j in group], codes, gradient, count)
+        return Spectrum.of([self.columns[j] for j in group], self.codes.of_columns(group), gradient, count)
 
-    def _stage(self, order: int, report: Report, n_growths: int = 0) -> bool:
-        """The sweeps of a stage; returns whether the fit is to stop."""
+    def _stage(self, order: int, report: Report, n_growths: int = 0, reference: Reference | None = None) -> bool:
+        """The sweeps of a stage, warm-started if a reference is given; returns whether the fit is to stop."""
         stage = self._new_stage()
+        if reference is not None:
+            stage.schedule = self.schedule.warm_started()
         self._sweeps = 0
         try:
-            stopped = stage.run(order, max(self.ranks, default=1), report, n_growths)
+            stopped = stage.run(order, max(self.ranks, default=1), report, n_growths, reference)
         finally:
             self._sweeps = stage.number
         self.converged = stage.converged
