@@ -85,9 +85,9 @@ class FactorGroups:
             without = np.flatnonzero(counts == 0)
             some = without if len(without) >= rank - f else np.arange(len(groups))
             best = some[kept[some, f] >= EQUAL_GROUPS_FRACTION * kept[some, f].max()]
-            own = best[np.argmin(counts[best])]
-            counts[own] += 1
-            out[list(groups[own]), f] = False
+            rarest = best[np.argmin(counts[best])]
+            counts[rarest] += 1
+            out[list(groups[rarest]), f] = False
         return out
 
     def all_left_out(self, ranks: Mapping[int, int]) -> NDArray[np.bool_] | None:

@@ -247,8 +247,8 @@ class _Race:
         if all(staged.released for staged in all_fits):
             return [staged.fits for staged in all_fits]
         ranks = [by_part[0].ranks for by_part in self._staged_fits]
-        products = [number for number, own in enumerate(ranks) if PRODUCT in own]
-        others = [number for number, own in enumerate(ranks) if own and number not in products]
+        products = [number for number, by_order in enumerate(ranks) if PRODUCT in by_order]
+        others = [number for number, by_order in enumerate(ranks) if by_order and number not in products]
         if others:
             count = member_count(self._problem.settings, self._problem.data.n_rows)
             survivors = {others[k] for k in self._scores(others).survivors(count)}
