@@ -236,7 +236,10 @@ class Edited(Fitted):
         table, target = self._read(X), self._target(y)
         weight = check_weight(sample_weight, table.n_rows)
         edit = Edit("balance", "intercept", f"on {table.n_rows} rows")
-        return self._with_model(balanced(self.model_, self.model_.eta(table, offset), target, weight, edit))
+        repeated = self.model_.repeated
+        shifted = repeated is None or repeated.near is None  # effects of near rows depend on the intercept
+        model = self.model_ if shifted else self.model_.without_repeated
+        return self._with_model(balanced(model, model.eta(table, offset), target, weight, edit))
 
     def forget_rows(self: Self) -> Self:
         """Leave out effects of rows that training had more than once (``model_.repeated``), if there are any.

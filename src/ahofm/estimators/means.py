@@ -151,7 +151,7 @@ class MeanPredictions(Fitted):
         array of shape (n, levels)
             In the order of ``model_.family.categories``.
         """
-        return self.model_.level_probabilities(self._read(X), offset)
+        return self.model_.ordinal_probabilities(self._read(X), offset)
 
     def _one_band(self) -> Band:
         """The band, of a family whose mean follows its first linear predictor."""

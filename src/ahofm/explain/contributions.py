@@ -233,5 +233,7 @@ def shapley_values(fitted: Fitted, X: Any, *, linear_predictor: Any = None, n_th
     places = [book.places(column) for book, column in zip(pure.books, table.columns, strict=True)]
     values = backend_of().curves([pure.curves]).contributions(places, n_threads)[:, 0]
     if model.repeated is not None:
-        values[:, pure.active] += model.repeated.at(pure.books, table)[:, np.newaxis] / len(pure.active)
+        eta = model.without_repeated.eta(table, n_threads=n_threads)[:, 0]
+        of_rows = model.repeated.at(pure.books, table, eta, model.family)
+        values[:, pure.active] += of_rows[:, np.newaxis] / len(pure.active)
     return Shapley(tuple(model.encoder.names), pure.intercept, values, table.columns)

@@ -44,6 +44,7 @@ from ahofm.model.earlier_files import Tensors, add_loadings, renamed
 from ahofm.model.error_quantiles import ErrorQuantiles
 from ahofm.model.functions_view import FunctionsView
 from ahofm.model.model import Model
+from ahofm.model.near_rows import NearRows
 from ahofm.model.packed_arrays import pack, unpack
 from ahofm.model.predictor import Lower, Predictor
 from ahofm.model.repeated import RepeatedRows
@@ -74,6 +75,7 @@ _PARTS = {
     Trace,
     Record,
     RepeatedRows,
+    NearRows,
     Validated,
     VarianceModel,
     ErrorQuantiles,
@@ -102,7 +104,7 @@ _ADDED: dict[int, dict[type, frozenset[str]]] = {
         Model: frozenset({"error_quantiles", "repeated"}),
     },
     10: {SplineBasis: frozenset({"gaps"})},
-    11: {RepeatedRows: frozenset({"levels"})},
+    11: {RepeatedRows: frozenset({"levels", "near"})},
 }
 """Fields by the version that brought them: files of earlier ones lack them, and get the default."""
 

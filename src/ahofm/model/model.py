@@ -127,7 +127,7 @@ class Model:
         if self.variance_model is not None:
             self.variance_model.effects.check(self.encoder.codebooks)
         if self.repeated is not None:
-            self.repeated.check(self.family)
+            self.repeated.check(self.encoder.codebooks, self.family)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields: what follows from them is computed again where a copy or a pickle is used."""
@@ -225,7 +225,7 @@ class Model:
         table = self.encoder.check(X)
         eta = self._eta_of_columns(table, n_threads)
         if self.repeated is not None:
-            eta[:, 0] += self.repeated.at(self.encoder.codebooks, table)
+            eta[:, 0] += self.repeated.at(self.encoder.codebooks, table, eta[:, 0], self.family)
         return eta if offset is None else np.add(eta, check_offset(offset, len(eta), self.family))
 
     def _eta_of_columns(self, table: Table, n_threads: int | None = None) -> Floats:
@@ -249,7 +249,7 @@ class Model:
         return self.family.mean(self.eta(X, offset, n_threads=n_threads))
 
     @one_blas_thread()
-    def level_probabilities(self, X: Any, offset: ArrayLike | None = None) -> Floats:
+    def ordinal_probabilities(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Probabilities of ordered levels, (n, levels): of copies of training rows, their credibility means.
 
         An offset shifts the log-odds of being above a level, of copies as of other rows.
@@ -303,7 +303,7 @@ class Model:
         self.family.check(target)
         deviance = None
         if self.repeated is not None and self.repeated.levels is not None:
-            deviance = deviance_of_levels(cast("Ordinal", self.family), self.level_probabilities(X, shifts), target)
+            deviance = deviance_of_levels(cast("Ordinal", self.family), self.ordinal_probabilities(X, shifts), target)
         explained = deviance_explained(self.family, target, eta + shifts, weights, shifts, deviance)
         if explained is not None:
             return explained

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def distribution(model: Model, X: Any, offset: ArrayLike | None = None) -> Distribution:
     """Of a new target for every row of a table, the linear predictors taken as known."""
     if model.repeated is not None and model.repeated.levels is not None:
-        return Categories(model.level_probabilities(X, offset), cast("Ordinal", model.family).low)
+        return Categories(model.ordinal_probabilities(X, offset), cast("Ordinal", model.family).low)
     return model.family.distribution(model.eta(X, offset), dispersion_of(model))
 
 

@@ -15,13 +15,20 @@ from numpy.typing import NDArray
 from ahofm.columns.basis import Floats
 from ahofm.families import Bernoulli, Family, Gaussian, Ordinal
 from ahofm.model import Choice, Model
+from ahofm.model.near_rows import NearRows
 from ahofm.model.repeated import RepeatedRows, hashed_rows
+from ahofm.training.credibility import (
+    DistinctRows,
+    Effects,
+    Validation,
+    credibility_mean,
+    level_counts,
+    linear_predictor_of,
+)
 from ahofm.training.data import Data
 from ahofm.training.settings import Settings
-from ahofm.training.validation import mean_and_error
-from ahofm.tuning import LEAST_REPEATED_SHARE, REPEATED_KAPPAS, REPEATED_STANDARD_ERRORS
-from ahofm.tuning.classes import DISAGREEING_COPIES, LEAST_REPEATED_SHARE_OF_CLASSES
-from ahofm.tuning.numerics import LEVEL_BISECTIONS, MOST_REPEATED_LOGIT
+from ahofm.tuning.classes import LEAST_REPEATED_SHARE_OF_CLASSES
+from ahofm.tuning.copies import LEAST_REPEATED_SHARE
 
 
 def _allows_effects_of_rows(data: Data, settings: Settings) -> bool:
@@ -55,6 +62,8 @@ class Copies:
         The record of it.
     levels : array of shape (distinct rows, levels), or None
         Of ordered levels: number of copies with each.
+    near : NearRows or None
+        Training rows that count as parts of copies of rows near them, with sums in the units of the fit.
     """
 
     hashes: NDArray[np.uint64]
@@ -65,14 +74,17 @@ class Copies:
     eta: Floats
     choice: Choice
     levels: Floats | None = None
+    near: NearRows | None = None
 
     def added_to(self, model: Model, data: Data) -> Model:
         """The model with effects of repeated rows, and a record of these."""
         total = data.units.centre * self.counts + data.units.scale * self.sums  # of the targets as they were given
-        of_model = model.eta(data.table.take(self.first))
-        mean = _credibility_mean(self.counts, total, self.kappa, model.family.mean(of_model))
-        effects = _linear_predictor_of(model.family, mean) - of_model[:, 0]
-        repeated = RepeatedRows.of(self.hashes, effects, self.kappa, self.levels)
+        table = data.table.take(self.first)
+        of_model, near = model.eta(table), self.near and replace(self.near, sums=total)
+        counts, sums = (self.counts, total) if near is None else near.parts_of_copies(data.encoder.codebooks, table)
+        mean = credibility_mean(counts, sums, self.kappa, model.family.mean(of_model))
+        effects = linear_predictor_of(model.family, mean) - of_model[:, 0]
+        repeated = RepeatedRows.of(self.hashes, effects, self.kappa, self.levels, near)
         return replace(model, repeated=repeated, choices=(*model.choices, self.choice))
 
 
@@ -99,83 +111,30 @@ def judged_copies(
     hashes, first, group = np.unique(hashed, return_index=True, return_inverse=True)
     counts: Floats = np.asarray(np.bincount(group, weight), dtype=np.float64)
     sums: Floats = np.asarray(np.bincount(group, weight * y), dtype=np.float64)
-    repeated = counts > 1.0
-    share = float(counts[repeated].sum() / counts.sum())
-    judged = repeated[group[rows]]
-    two_classes = isinstance(data.family, Bernoulli)
-    if share < (LEAST_REPEATED_SHARE_OF_CLASSES if two_classes else LEAST_REPEATED_SHARE) or not judged.any():
+    share, two_classes = float(counts[counts > 1.0].sum() / counts.sum()), isinstance(data.family, Bernoulli)
+    if share < (LEAST_REPEATED_SHARE_OF_CLASSES if two_classes else LEAST_REPEATED_SHARE):
         return None
-    family = data.inner.learned(y[rows], eta, validated)
-    at, mean = group[rows[judged]], family.mean(eta[judged])
-    target, weights = y[rows[judged]], validated[judged]
-    others = counts[at] - 1.0, sums[at] - target
-    kappas, levels = np.geomspace(*REPEATED_KAPPAS), None
-    if isinstance(family, Ordinal):
-        levels = _level_counts(family, group, weight, y)
-        losses = _losses_of_levels(family, eta[judged], target, levels[at], kappas)
-    else:
-        with_copies = (_linear_predictor_of(family, _credibility_mean(*others, kappa, mean)) for kappa in kappas)
-        losses = [_loss(family, target, point) for point in with_copies]
-    without = _loss(family, target, eta[judged, 0])
-    disagreement = np.zeros(len(kappas)) if family.dispersed else DISAGREEING_COPIES * np.log1p(1.0 / kappas)
-    best = int(np.argmin([weights @ loss + more for loss, more in zip(losses, disagreement, strict=True)]))
-    gain, error = mean_and_error(without - losses[best], weights, at)
-    if not gain - disagreement[best] / weights.sum() > REPEATED_STANDARD_ERRORS * error:
+    distinct, family = DistinctRows(counts, sums), data.inner.learned(y[rows], eta, validated)
+    unseen = Validation(family, group[rows], y[rows], eta[:, 0], validated)
+    levels = level_counts(family, group, weight, y) if isinstance(family, Ordinal) else None
+    found = unseen.by_copies(distinct, levels)
+    if levels is None:
+        losses, table = unseen.losses if found is None else found.losses, data.table.take(first)
+        found = unseen.by_near_rows(distinct, data.encoder.codebooks, table, losses) or found
+    if found is None:
         return None
-    kappa = float(kappas[best])
-    said = f"copies of training rows have effects of their own: n / (n + {kappa:.3g}) of what n copies differed by"
-    size = "errors" if data.family.dispersed else "losses"
-    before, after = (float(weights @ part / weights.sum()) for part in (without, losses[best]))
+    choice = Choice("repeated rows", found.said, _why(data, share, counts, unseen, found))
+    return Copies(hashes, first, counts, sums, found.kappa, found.eta[:, np.newaxis], choice, levels, found.near)
+
+
+def _why(data: Data, share: float, counts: Floats, unseen: Validation, found: Effects) -> str:
+    """Losses with effects of other rows and without them, of validation rows that have copies or of all."""
+    judged = counts[unseen.at] > 1.0 if found.near is None else np.ones(len(unseen.at), dtype=bool)
+    weight = unseen.weight[judged]
+    before, after = (float(weight @ losses[judged] / weight.sum()) for losses in (unseen.losses, found.losses))
+    size = "losses"
     if data.family.dispersed:
-        before, after = data.units.scale * np.sqrt(before), data.units.scale * np.sqrt(after)
-    why = (
-        f"{share:.0%} of the training rows have copies, whose {size} on validation rows were {before:.4g} without, "
-        f"{after:.4g} with it"
-    )
-    predicted = eta.copy()
-    predicted[judged, 0] = _linear_predictor_of(family, _credibility_mean(*others, kappa, mean))
-    return Copies(hashes, first, counts, sums, kappa, predicted, Choice("repeated rows", said, why), levels)
-
-
-def _level_counts(family: Ordinal, group: NDArray[np.intp], weight: Floats, y: Floats) -> Floats:
-    """Weights (distinct rows, levels) of the copies of each row that have each level."""
-    size = len(family.categories)
-    cells = group * size + (y.astype(np.intp) - family.low)
-    totals = np.bincount(cells, weight, minlength=(int(group.max()) + 1) * size)
-    return np.asarray(totals.reshape(-1, size), dtype=np.float64)
-
-
-def _losses_of_levels(family: Ordinal, eta: Floats, y: Floats, counts: Floats, kappas: Floats) -> list[Floats]:
-    """Losses (m,) for each kappa of rows whose other copies are ``counts`` (m, levels) less the row itself."""
-    own = np.arange(len(y)), y.astype(np.intp) - family.low
-    others = counts.copy()
-    others[own] -= 1.0
-    probability, floor = family.probabilities(eta)[own], np.finfo(float).tiny
-    total = others.sum(axis=1)
-    return [-np.log(np.maximum(_credibility_mean(total, others[own], kappa, probability), floor)) for kappa in kappas]
-
-
-def _credibility_mean(counts: Floats, sums: Floats, kappa: float, mean: Floats) -> Floats:
-    """Means (n,) of ``counts`` targets with the given ``sums``, shrunk to ``mean`` as by ``kappa`` further rows."""
-    return np.asarray((sums + kappa * mean) / (counts + kappa))
-
-
-def _loss(family: Family, y: Floats, eta: Floats) -> Floats:
-    """Squared errors, or minus log-likelihoods."""
-    if isinstance(family, Gaussian):
-        return np.asarray((y - eta) ** 2)
-    return family.loss(y, np.clip(eta, -MOST_REPEATED_LOGIT, MOST_REPEATED_LOGIT)[:, np.newaxis])[0]
-
-
-def _linear_predictor_of(family: Family, mean: Floats) -> Floats:
-    """Linear predictors (n,) of means; of expected levels by bisection."""
-    if isinstance(family, Gaussian):
-        return mean
-    if isinstance(family, Bernoulli):
-        return np.asarray(np.log(mean) - np.log1p(-mean))
-    low, high = np.full(len(mean), -MOST_REPEATED_LOGIT), np.full(len(mean), MOST_REPEATED_LOGIT)
-    for _ in range(LEVEL_BISECTIONS):
-        middle = 0.5 * (low + high)
-        below = family.mean(middle[:, np.newaxis]) < mean
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.asarray(0.5 * (low + high))
+        size, before, after = "errors", data.units.scale * np.sqrt(before), data.units.scale * np.sqrt(after)
+    whose = "whose" if found.near is None else "and all"
+    said = f"{whose} {size} on validation rows were {before:.4g} without, {after:.4g} with it"
+    return f"{share:.0%} of the training rows have copies, {said}"

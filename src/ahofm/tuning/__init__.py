@@ -338,17 +338,6 @@ SUPPORTED_GAIN, SIGNIFICANT_GAIN = 1.0, 2.0
 """Least gains in standard errors: of any interactions over none, to be supported; of a higher order over a lower one,
 to be significant in a search for the order. Measured: three for the first lose real interactions of 1,000 rows."""
 
-# Rows that repeat
-
-LEAST_REPEATED_SHARE = 0.1
-"""Least share of the training rows that have copies, for effects of repeated rows to be tried: concrete, with a share
-of .05, had them in one of six splits and lost half a percent."""
-
-REPEATED_KAPPAS = (0.01, 1_000.0, 60)
-"""First, last and number of ratios of variances (within copies, between rows) that are tried, evenly on a log scale."""
-
-REPEATED_STANDARD_ERRORS = 1.0
-"""Standard errors, over distinct rows, by which effects of repeated rows must decrease the loss of validation rows."""
 
 # Merger
 
