@@ -227,7 +227,7 @@ class GraphWriter:
         top = self.node("Exp", [self.node("Sub", [eta, positive])])
         return self.node("Div", [top, self.node("Add", [one, rest])])
 
-    def level_probabilities(self, eta: str) -> str:
+    def ordinal_probabilities(self, eta: str) -> str:
         """Of shape (n, levels): differences of the probabilities of being at or below each threshold."""
         thresholds = np.array([self.description.mean.thresholds])
         below = self._logistic(self.node("Sub", [self.constant(thresholds), eta]))

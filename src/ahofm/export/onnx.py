@@ -140,7 +140,7 @@ def _outputs(writer: GraphWriter, offset: str | None) -> dict[str, str]:
     eta = writer.etas(offset)
     mean = writer.mean(eta)
     if description.mean.levels:
-        return {"prediction": mean, "probabilities": writer.level_probabilities(eta)}
+        return {"prediction": mean, "probabilities": writer.ordinal_probabilities(eta)}
     if description.classes is None:
         return {"prediction": mean}
     integers = _label_type(description) == _INT

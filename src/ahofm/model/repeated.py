@@ -124,8 +124,8 @@ def effects_of_copies(family: Family, counts: Floats, sums: Floats, kappa: float
         return np.asarray((sums - counts * eta) / (counts + kappa))
     bounded = np.clip(eta, -MOST_REPEATED_LOGIT, MOST_REPEATED_LOGIT)
     odds = np.exp(bounded)  # of the one class against the other, with kappa rows by the model without these effects
-    prior, other = kappa * odds / (1.0 + odds), kappa / (1.0 + odds)
-    return np.asarray(np.log(sums + prior) - np.log(counts - sums + other) - bounded)
+    second, first = kappa * odds / (1.0 + odds), kappa / (1.0 + odds)
+    return np.asarray(np.log(sums + second) - np.log(counts - sums + first) - bounded)
 
 
 def hashed_rows(books: Sequence[Codebook], table: Table) -> NDArray[np.uint64]:

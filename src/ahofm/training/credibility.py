@@ -187,8 +187,10 @@ def losses_of_levels(family: Ordinal, eta: Floats, y: Floats, counts: Floats, ka
     others = counts.copy()
     others[observed] -= 1.0
     probability, floor = family.probabilities(eta[:, np.newaxis])[observed], np.finfo(float).tiny
-    total, equal = others.sum(axis=1), others[observed]
-    return [-np.log(np.maximum(credibility_mean(total, equal, kappa, probability), floor)) for kappa in kappas]
+    total = others.sum(axis=1)
+    return [
+        -np.log(np.maximum(credibility_mean(total, others[observed], kappa, probability), floor)) for kappa in kappas
+    ]
 
 
 def credibility_mean(counts: Floats, sums: Floats, kappa: float, mean: Floats) -> Floats:

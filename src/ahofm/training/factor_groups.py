@@ -85,9 +85,9 @@ class FactorGroups:
             without = np.flatnonzero(counts == 0)
             some = without if len(without) >= rank - f else np.arange(len(groups))
             best = some[kept[some, f] >= EQUAL_GROUPS_FRACTION * kept[some, f].max()]
-            rarest = best[np.argmin(counts[best])]
-            counts[rarest] += 1
-            out[list(groups[rarest]), f] = False
+            chosen = best[np.argmin(counts[best])]
+            counts[chosen] += 1
+            out[list(groups[chosen]), f] = False
         return out
 
     def all_left_out(self, ranks: Mapping[int, int]) -> NDArray[np.bool_] | None:
