@@ -71,7 +71,6 @@ def many_levels():
 
 
 MAKERS = {
-    "many levels": many_levels,
     "default": lambda: gaussian(factor_prior="auto", n_members="auto"),
     "not centred": lambda: gaussian(center=False),
     "kinds": lambda: gaussian(
@@ -93,7 +92,7 @@ def fitted():
 
 def model_named(fitted, name):
     if name not in fitted:
-        fitted[name] = MAKERS[name]()
+        fitted[name] = (MAKERS | {"many levels": many_levels})[name]()
     return fitted[name]
 
 

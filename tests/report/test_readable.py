@@ -242,6 +242,17 @@ def test_no_level_of_ordered_ones_is_the_chosen_one(opened):  # noqa: F811
 
 
 @pytest.mark.slow
+def test_long_names_of_classes_stay_on_the_page(opened):  # noqa: F811
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=300)})
+    y = np.array(["no", "yes " + "z" * 200, "perhaps"])[rng.binomial(2, 1 / (1 + np.exp(-X["a"])))]
+    one = opened(AHOFMClassifier(**FAST).fit(X, y))
+    one.select_option("#linear-predictor", "2")
+    assert "z" * 200 in one.locator("#diagnostics-note").text_content()
+    assert one.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+@pytest.mark.slow
 def test_tall_figures_leave_room_beside_them(opened):  # noqa: F811
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"town": rng.integers(0, 60, 900).astype(str)} | {name: rng.normal(size=900) for name in "abcd"})

@@ -34,8 +34,10 @@ def predict(
     kind: Annotated[str, typer.Option(help="Of intervals: mean, or new observations.")] = "mean",
     shapley: Annotated[bool, typer.Option("--shapley", help="Add Shapley values, a column each.")] = False,
     contributions: Annotated[bool, typer.Option("--contributions", help="Add every term, a column each.")] = False,
-    offset: Annotated[str | None, typer.Option(help="As in fit.")] = None,
-    exposure: Annotated[str | None, typer.Option(help="As in fit.")] = None,
+    offset: Annotated[str | None, typer.Option(help="As in fit; 0 without it.")] = None,
+    exposure: Annotated[
+        str | None, typer.Option(help="As in fit; without it predictions are per unit of exposure.")
+    ] = None,
     missing: Missing = None,
     sep: Sep = None,
     decimal: Decimal = ".",

@@ -172,7 +172,8 @@ class Summary(Framed):
             lines.append(f"dispersion: {self.dispersion:.4g}")
         if self.pearson_dispersion is not None:
             lines.append(f"Pearson dispersion: {self.pearson_dispersion:.3g} (1 where the family's variance is right)")
-        lines += [f"{choice.name}: {choice.value} ({choice.reason})" for choice in self.choices]
+        names = {"interactions": "averaged fits"}
+        lines += [f"{names.get(one.name, one.name)}: {one.value} ({one.reason})" for one in self.choices]
         lines += [
             f"random effect of {name}: standard deviation {np.sqrt(variance):.4g}"
             for name, variance in self.variance_components.items()
