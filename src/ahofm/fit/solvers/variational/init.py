@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ahofm.backends import WorkingRows
 from ahofm.columns import Codes, known_codes
@@ -140,33 +141,49 @@ def add_factors(
         Columns of each factor.
     """
     state.release_sweeper()
-    response = state.response
-    for k, linear_predictor in enumerate(state.linear_predictors):
-        std = initial_std(state, k)
-        most, left_out = np.inf if response.quadratic else 1.0, groups.left_out(order, rank)
-        new = [np.zeros((column.start.shape[0], rank)) for column in columns]
-        if order == 2 and left_out is not None and is_dense(columns):
-            leading = spectrum(k, tuple(range(len(columns))), rank)
-            factors = spectral_factors(columns, leading, rank, std, rng, most=most)
-            sizes = np.array([column.mass @ values**2 for column, values in zip(columns, factors, strict=True)])
-            left_out = groups.left_out_of(sizes, order)
-            new = [np.where(out, 0.0, values) for out, values in zip(left_out, factors, strict=True)]
-        else:
-            for group, places in groups.places(order, rank):
-                group_columns = [columns[j] for j in group]
-                if order == 2:
-                    leading = spectrum(k, group, len(places))
-                    factors = spectral_factors(group_columns, leading, len(places), std, rng, most=most)
-                else:
-                    factors = random_factors(group_columns, len(places), std, rng)
-                for j, values in zip(group, factors, strict=True):
-                    new[j][:, places] = values
+    response, left_out = state.response, groups.left_out(order, rank)
+    from_one_spectrum = order == 2 and left_out is not None and is_dense(columns)
+    places = [(tuple(range(len(columns))), np.arange(rank))] if from_one_spectrum else groups.places(order, rank)
+    starts = [
+        _initial_factors(state, k, columns, order, rank, rng, spectrum, places)
+        for k in range(len(state.linear_predictors))
+    ]
+    if from_one_spectrum:  # factors of all linear predictors are of the same columns
+        squares = [[column.mass @ values**2 for column, values in zip(columns, one, strict=True)] for one in starts]
+        left_out = groups.left_out_of(np.array(squares).sum(axis=0), order)
+        starts = [[np.where(out, 0.0, values) for out, values in zip(left_out, one, strict=True)] for one in starts]
+    for k, (linear_predictor, new) in enumerate(zip(state.linear_predictors, starts, strict=True)):
         if not response.quadratic:
-            most_std = START_TERM_STD * std if order > 2 else np.inf
-            new = limited_factors(columns, state.rows, k, order, new, most_std)
+            most_std = START_TERM_STD * initial_std(state, k) if order > 2 else np.inf
+            new = limited_factors(columns, state.rows, k, order, new, most_std)  # noqa: PLW2901
         linear_predictor.add_factors(order, new, left_out)
         if order == 2 and tensor_smoothing and linear_predictor.posterior.tensor_smoothing is None:
             linear_predictor.begin_tensor_smoothing(state.information(k), response.total)
+
+
+def _initial_factors(
+    state: VariationalState,
+    k: int,
+    columns: Sequence[ColumnPriors],
+    order: int,
+    rank: int,
+    rng: np.random.Generator,
+    spectrum: Callable[[int, ColumnGroup, int], Spectrum],
+    places: Sequence[tuple[ColumnGroup, NDArray[np.intp]]],
+) -> list[Floats]:
+    """Initial values of new factors of linear predictor k, (codes, rank) per column, each group's at its places."""
+    std, most = initial_std(state, k), np.inf if state.response.quadratic else 1.0
+    new = [np.zeros((column.start.shape[0], rank)) for column in columns]
+    for group, where in places:
+        group_columns = [columns[j] for j in group]
+        if order == 2:
+            leading = spectrum(k, group, len(where))
+            factors = spectral_factors(group_columns, leading, len(where), std, rng, most=most)
+        else:
+            factors = random_factors(group_columns, len(where), std, rng)
+        for j, values in zip(group, factors, strict=True):
+            new[j][:, where] = values
+    return new
 
 
 def has_idle_factors(state: VariationalState) -> bool:
