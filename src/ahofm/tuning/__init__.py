@@ -42,11 +42,11 @@ MOST_TOTAL_WEIGHT = 2.0**53
 """Largest sum of weights: double precision represents integers exactly up to here."""
 
 WARM_START_ROWS = 2_000
-"""Least number of rows for which interactions of ensemble members start from fits to parts of the rows; without a
-dispersion, ``FULL_SEARCH_ROWS``. Measured on splits 420 to 435: errors of 16 sets with fewer rows 1.028 +- .010 at .88
-of the time, of five with more 1.001 +- .008 at .78; of 30,000 to 100,000 simulated rows 1.000 at .60 to .94. Two
-classes of up to 20,000 rows, 16 sets: log-loss +.0006 +- .0003 at .87; beyond, -.0001 at .64 to .96. Parts of small
-samples have other optima."""
+"""Least number of rows for which interactions of ensemble members start from fits to parts of the rows, with squared
+errors; for two classes more than ``FULL_SEARCH_ROWS``, never for other losses. Measured on splits 420 to 435: errors of
+16 sets with fewer rows 1.028 +- .010 at .88 of the time, of five with more 1.001 +- .008 at .78; of 30,000 to 100,000
+simulated rows 1.000 at .60 to .94. Two classes of up to 20,000 rows, 16 sets: log-loss +.0006 +- .0003 at .87; beyond,
+-.0001 at .64 to .96. Parts of small samples have other optima."""
 
 FULL_SEARCH_ROWS = 20_000
 """Most rows of which cross-validation uses all; up to here, three ensemble members are fitted. Measured: six members
@@ -297,7 +297,7 @@ FOLDS, FOLDED_ROWS, HOLDOUT_PARTS = 3, 3_000, 5
 
 SEARCH_ROWS, SEARCH_SWEEPS, FEWER_SEARCH_SWEEPS = 8_000, 22, 16
 """Rows of candidate fits beyond ``FULL_SEARCH_ROWS``; most sweeps of candidate fits; and most up to there where the
-dispersion is estimated, beyond where it is not. Measured: 12, 20, 30 for 60, errors of 13 Gaussian sets 1.006, 1.009,
+dispersion is estimated, beyond for two classes. Measured: 12, 20, 30 for 60, errors of 13 Gaussian sets 1.006, 1.009,
 1.000; 16 for 30, two classes of 24,000 to 40,000 rows (four sets, splits 460 to 463) log-loss -.0001 +- .0002 at .66 to
 1.0 of the time; up to 20,000 rows worse by .0024 on one of three sets."""
 

@@ -78,7 +78,7 @@ def test_it_has_more_pairs_and_fewer_sweeps_than_others():
     fewer = problem.staged_fit(EARLY_STOPPED, 0, 0, settings=Settings(max_iter=3))
     assert fewer.schedule.last == 3
     plan = Plan.of(problem, [EARLY_STOPPED, BERNOULLI_CANDIDATES[2]], EARLY_ROWS)
-    shorter = search_settings(problem.settings, EARLY_ROWS, dispersed=False)
+    shorter = search_settings(problem.settings, problem.response, EARLY_ROWS)
     assert [job.schedule.last for job in plan.search[:2]] == [EARLY_SWEEPS, shorter.max_iter]
     assert [job.ranks[2] for job in plan.search[:2]] == [EARLY_PAIRS, other.ranks[2]]
 

@@ -134,9 +134,8 @@ def _staged_fits(
 ) -> list[StagedFit]:
     """One staged fit per part of the rows and candidate in ``numbers``, ordered by part."""
     response, staged_fits = problem.response, []
-    kinds = {"dispersed": response.family.dispersed, "rare": response.rare}
     shorter = [
-        search_settings(problem.settings, response.n_rows, **kinds, product=product) for product in (False, True)
+        search_settings(problem.settings, response, response.n_rows, product=product) for product in (False, True)
     ]
     ranks = {order: min(rank, PRODUCT_RANK) if order == PRODUCT else rank for order, rank in problem.ranks.items()}
     for part in parts:

@@ -17,7 +17,7 @@ from ahofm.backends import Backend, Precision, Response, backend_of
 from ahofm.columns import Codebook, Codes, known_codes
 from ahofm.columns.basis import Floats
 from ahofm.columns.encode import requested_kinds
-from ahofm.families import Poisson
+from ahofm.families import Bernoulli, Poisson
 from ahofm.fit.solvers.variational.main_effects import AdditiveDesign
 from ahofm.fit.solvers.variational.posterior import WarmStart
 from ahofm.fit.solvers.variational.schedule import Schedule
@@ -157,8 +157,9 @@ class TrainingProblem:
     @property
     def warm_starts_members(self) -> bool:
         """Whether ensemble members start from fits to parts of the rows: these have enough information."""
-        dispersed = self.response.family.dispersed
-        return self.data.n_rows >= (WARM_START_ROWS if dispersed else FULL_SEARCH_ROWS) and not self.refined
+        n_rows, response = self.data.n_rows, self.response
+        enough = n_rows >= WARM_START_ROWS if response.quadratic else _many_of_two_classes(response, n_rows)
+        return enough and not self.refined
 
     @property
     def backend(self) -> Backend:
@@ -313,12 +314,17 @@ def uses_subsample(settings: Settings, n_rows: int) -> bool:
     return settings.solver == "subsample" or (settings.solver == "auto" and n_rows > SUBSAMPLE_ROWS)
 
 
-def search_settings(
-    settings: Settings, n_rows: int, *, dispersed: bool, rare: bool = False, product: bool = False
-) -> Settings:
-    """Settings of candidate fits, with fewer sweeps; with many rows, fits to rare events keep all of them."""
-    if rare and n_rows > FULL_SEARCH_ROWS:
+def search_settings(settings: Settings, response: Response, n_rows: int, *, product: bool = False) -> Settings:
+    """Settings of candidate fits, with fewer sweeps; with many rows, counts and rare events keep all of them."""
+    few, dispersed = n_rows <= FULL_SEARCH_ROWS, response.family.dispersed
+    fewer = dispersed if few else _many_of_two_classes(response, n_rows)
+    if not (few or dispersed or fewer):
         return settings
-    most = FEWER_SEARCH_SWEEPS if dispersed == (n_rows <= FULL_SEARCH_ROWS) else SEARCH_SWEEPS
+    most = FEWER_SEARCH_SWEEPS if fewer else SEARCH_SWEEPS
     most = PRODUCT_SEARCH_SWEEPS if product else most
     return replace(settings, max_iter=min(settings.max_iter or most, most))
+
+
+def _many_of_two_classes(response: Response, n_rows: int) -> bool:
+    """Whether there are two classes, neither of them rare, with more than ``FULL_SEARCH_ROWS`` rows."""
+    return n_rows > FULL_SEARCH_ROWS and isinstance(response.family, Bernoulli) and not response.rare

@@ -73,7 +73,7 @@ class Plan:
             dispersed = response.family.dispersed
             options = {"dispersed": dispersed, "rare": response.rare}
             shorter = {
-                product: search_settings(settings, n_rows, **options, product=product) for product in (False, True)
+                product: search_settings(settings, response, n_rows, product=product) for product in (False, True)
             }
             if fitted_rows is not None:
                 sizes = list(fitted_rows)
